@@ -1,0 +1,140 @@
+//! What was admitted. A job never changes; its id is the digest of its canonical form.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::Check;
+use crate::digest::Digest;
+use crate::forge::{Account, PushTarget, Repository, Role, Subject};
+use crate::id::{CommitId, JobId, TreeId};
+
+/// Bounds of a run, admitted with the job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub max_runtime_ms: u64,
+    pub max_iterations: u32,
+    pub max_patch_bytes: u64,
+    pub max_changed_files: u64,
+    pub max_memory_bytes: u64,
+    pub max_processes: u64,
+    pub max_tokens: u64,
+    /// Seconds that the egress window may stand open.
+    pub egress_seconds: u64,
+    pub egress_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_runtime_ms: 30 * 60_000,
+            max_iterations: 5,
+            max_patch_bytes: 1 << 20,
+            max_changed_files: 64,
+            max_memory_bytes: 4 << 30,
+            max_processes: 512,
+            max_tokens: 500_000,
+            egress_seconds: 600,
+            egress_bytes: 2 << 30,
+        }
+    }
+}
+
+/// Which agent edits.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "name")]
+pub enum AgentSpec {
+    /// The fix modes of cargo, clippy and ruff; no model.
+    Fixers,
+    /// A recorded patch, by the digest of its bytes in the artifact folder.
+    Replay { patch: Digest },
+}
+
+impl AgentSpec {
+    /// The name in configuration, receipts and pages.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            AgentSpec::Fixers => "fixers",
+            AgentSpec::Replay { .. } => "replay",
+        }
+    }
+}
+
+/// What the run is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// Repair what is red.
+    Repair,
+    /// Only say what is red.
+    Verify,
+}
+
+/// Who asked, and by which words.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Request {
+    pub actor: Account,
+    /// The role that the forge told at admission.
+    pub role: Role,
+    /// The comment, click or delivery that asked: `comment/123`, `check-action/5`, `cli`.
+    pub origin: String,
+    /// Digest of the comment's text as it was admitted.
+    pub text: Digest,
+}
+
+/// Which paths a patch may not touch and who may authorize, from the base branch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Guard {
+    pub least_role: Role,
+    pub author_may_apply: bool,
+    /// Globs; a patch that touches one is refused before a push.
+    pub protected_paths: Vec<String>,
+    pub authorization_hours: u32,
+    pub allow_suppressions: bool,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self {
+            least_role: Role::Write,
+            author_may_apply: true,
+            protected_paths: crate::policy::default_protected_paths(),
+            authorization_hours: 24,
+            allow_suppressions: false,
+        }
+    }
+}
+
+/// Everything that a run may rely on. Nothing of it comes from the head of a pull request,
+/// but for the commit that is to be repaired.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub repository: Repository,
+    pub subject: Subject,
+    pub goal: Goal,
+    /// The commit to repair, and its tree.
+    pub head: CommitId,
+    pub tree: TreeId,
+    /// The base branch's commit that policy and checks were read from.
+    pub base: CommitId,
+    /// The ref to fetch `head` through, such as `refs/pull/5/head`.
+    pub fetch_ref: String,
+    pub push_target: PushTarget,
+    pub checks: Vec<Check>,
+    pub limits: Limits,
+    pub agent: AgentSpec,
+    pub guard: Guard,
+    pub request: Request,
+}
+
+impl JobSpec {
+    /// The canonical form: JSON with sorted members and no spaces (as RFC 8785 for these types).
+    pub fn canonical(&self) -> Vec<u8> {
+        let value = serde_json::to_value(self).expect("a job has only string keys and finite numbers");
+        serde_json::to_vec(&value).expect("a JSON value serializes")
+    }
+
+    /// The id: digest of the canonical form.
+    pub fn id(&self) -> JobId {
+        JobId::of(Digest::of(self.canonical()))
+    }
+}

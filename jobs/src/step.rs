@@ -1,0 +1,156 @@
+//! The durable plan of a run: steps, each `Begun` and then `Done` or `Failed`, kept as journal entries.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::id::{LaunchId, TreeId};
+use crate::run::Phase;
+use crate::verdict::{Checked, Verdict};
+
+/// What a step does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepKind {
+    Provision,
+    Bootstrap,
+    Navigate,
+    /// The checks on the tree as it was admitted.
+    Baseline,
+    /// The agent's proposal.
+    Propose,
+    /// The proposal applied as one changeset.
+    Apply,
+    /// The checks on the changed tree, in a fresh container.
+    Verify,
+    /// The governor's decision before the next iteration.
+    Govern,
+}
+
+impl StepKind {
+    /// The phase that the step belongs to, in iteration `iteration` (the first edit is 0).
+    pub const fn phase(self, iteration: u32) -> Phase {
+        match self {
+            StepKind::Provision => Phase::Provision,
+            StepKind::Bootstrap => Phase::Bootstrap,
+            StepKind::Navigate => Phase::Navigate,
+            StepKind::Baseline | StepKind::Verify => Phase::Verify,
+            StepKind::Propose | StepKind::Apply => {
+                if iteration == 0 {
+                    Phase::Edit
+                } else {
+                    Phase::Repair
+                }
+            }
+            StepKind::Govern => Phase::Repair,
+        }
+    }
+
+    /// The name in rows and pages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StepKind::Provision => "provision",
+            StepKind::Bootstrap => "bootstrap",
+            StepKind::Navigate => "navigate",
+            StepKind::Baseline => "baseline",
+            StepKind::Propose => "propose",
+            StepKind::Apply => "apply",
+            StepKind::Verify => "verify",
+            StepKind::Govern => "govern",
+        }
+    }
+}
+
+/// Where a step stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum StepState {
+    Begun,
+    Done { output: Box<Output> },
+    Failed { error: String },
+}
+
+/// What a finished step leaves for the next ones and for people.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum Output {
+    Provisioned { tree: TreeId, files: u64, bytes: u64 },
+    Bootstrapped { installs: Vec<Install>, egress: Vec<EgressLine>, seal: SealReport },
+    Navigated { languages: Vec<LanguageCount>, omitted: Vec<String> },
+    Baseline { checked: Checked },
+    Proposed { launch: LaunchId, patch: Option<Digest>, note: String },
+    Applied { patch: Digest, tree_before: TreeId, tree_after: TreeId, files: Vec<FileChange> },
+    Verified { checked: Checked, verdict: Verdict },
+    Governed { go: bool, why: String, figures: Vec<(String, String)> },
+}
+
+/// One command that installed dependencies.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Install {
+    pub directory: String,
+    pub argv: Vec<String>,
+    pub exit_code: Option<i32>,
+    pub duration_ms: u64,
+    /// Lockfiles that the install changed; they are not part of the repair.
+    pub changed_lockfiles: Vec<String>,
+}
+
+/// One thing that passed, or did not pass, the egress window.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EgressLine {
+    pub host: String,
+    pub port: u16,
+    /// `None` when admitted, else the reason of the refusal.
+    pub refused: Option<String>,
+    pub bytes_up: u64,
+    pub bytes_down: u64,
+    /// The command that asked.
+    pub asked_by: String,
+}
+
+/// What the container could and could not do, measured.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SealReport {
+    /// `embedded`, `podman`, ...
+    pub backend: String,
+    pub kernel: String,
+    /// Landlock's ABI version; `None` where the kernel has none.
+    pub landlock_abi: Option<u32>,
+    /// Digest of the compiled seccomp policy.
+    pub policy: Option<Digest>,
+    /// How limits are enforced: `cgroup-v2`, `cgroup-v1`, `rlimits`.
+    pub limits_tier: String,
+    /// Each self-test and whether the way out was found closed.
+    pub tests: Vec<SealTest>,
+}
+
+impl SealReport {
+    /// Whether every way out was found closed, and at least one was tried.
+    pub fn sealed(&self) -> bool {
+        !self.tests.is_empty() && self.tests.iter().all(|test| test.closed)
+    }
+}
+
+/// One way out that was tried from inside.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SealTest {
+    /// `interfaces`, `ipv4`, `ipv6`, `dns`, `proxy`, `vsock`.
+    pub name: String,
+    pub closed: bool,
+    /// What the kernel answered.
+    pub evidence: String,
+}
+
+/// Files of one language.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LanguageCount {
+    pub language: String,
+    pub files: u64,
+}
+
+/// One changed file of a changeset.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileChange {
+    pub path: String,
+    pub added_lines: u64,
+    pub removed_lines: u64,
+}
