@@ -79,7 +79,14 @@ pub enum Output {
     Baseline { checked: Checked },
     Proposed { launch: LaunchId, patch: Option<Digest>, note: String },
     Applied { patch: Digest, tree_before: TreeId, tree_after: TreeId, files: Vec<FileChange> },
-    Verified { checked: Checked, verdict: Verdict },
+    Verified {
+        checked: Checked,
+        verdict: Verdict,
+        /// The whole patch from the admitted tree to the verified one, in the artifact folder;
+        /// what a person authorizes and what is pushed. `None` when the trees are the same.
+        #[serde(default)]
+        patch: Option<Digest>,
+    },
     Governed { go: bool, why: String, figures: Vec<(String, String)> },
 }
 
