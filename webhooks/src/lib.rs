@@ -1,1 +1,4 @@
+//! Everything that speaks to a forge: receive, admit, report, push.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod github;
