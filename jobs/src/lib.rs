@@ -6,6 +6,9 @@
 //! - Every write to a run carries its fence; a stale fence changes nothing.
 //! - A push needs a `PushGrant`, and only spending a recorded authorization builds one.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod changeset;
 pub mod check;
 pub mod clock;
 pub mod digest;

@@ -86,6 +86,10 @@ pub enum Output {
         /// what a person authorizes and what is pushed. `None` when the trees are the same.
         #[serde(default)]
         patch: Option<Digest>,
+        /// The same change as [`ChangesetFiles`](crate::changeset::ChangesetFiles), in the artifact
+        /// folder: what a push writes.
+        #[serde(default)]
+        changeset: Option<Digest>,
     },
     Governed { go: bool, why: String, figures: Vec<(String, String)> },
 }

@@ -1,4 +1,5 @@
 //! Everything that speaks to a forge: receive, admit, report, push.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod forge;
 pub mod github;
