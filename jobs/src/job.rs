@@ -128,13 +128,36 @@ pub struct JobSpec {
 
 impl JobSpec {
     /// The canonical form: JSON with sorted members and no spaces (as RFC 8785 for these types).
+    ///
+    /// The members are sorted here, since a feature of `serde_json` that any crate in the graph may
+    /// switch on would else keep them in the order of the fields.
     pub fn canonical(&self) -> Vec<u8> {
-        let value = serde_json::to_value(self).expect("a job has only string keys and finite numbers");
+        let mut value = serde_json::to_value(self).expect("a job has only string keys and finite numbers");
+        sort_members(&mut value);
         serde_json::to_vec(&value).expect("a JSON value serializes")
     }
 
     /// The id: digest of the canonical form.
     pub fn id(&self) -> JobId {
         JobId::of(Digest::of(self.canonical()))
+    }
+}
+
+/// Puts the members of every object into the order of their names' bytes.
+fn sort_members(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            let mut sorted: Vec<_> = std::mem::take(members).into_iter().collect();
+            sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
+            for (name, mut member) in sorted {
+                sort_members(&mut member);
+                members.insert(name, member);
+            }
+        }
+        serde_json::Value::Array(elements) => elements.iter_mut().for_each(sort_members),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => {}
     }
 }

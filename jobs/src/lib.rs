@@ -8,11 +8,14 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod artifacts;
+pub mod authorization;
 pub mod changeset;
 pub mod check;
 pub mod clock;
 pub mod digest;
 pub mod event;
+pub mod fault;
 pub mod forge;
 pub mod id;
 pub mod job;
@@ -22,4 +25,5 @@ pub mod policy;
 pub mod run;
 pub mod source;
 pub mod step;
+pub mod store;
 pub mod verdict;

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::forge::{Repository, Subject};
 use crate::id::RunId;
+use crate::run::IllegalTransition;
 
 /// Where a message stands.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -28,4 +30,79 @@ pub enum MessageBody {
     Comment { body: String, reply_to: Option<i64> },
     /// Push the run's authorized patch.
     Push { run: RunId, authorization: crate::id::AuthorizationId },
+}
+
+/// Where on a forge a message goes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Address {
+    pub repository: Repository,
+    pub subject: Subject,
+}
+
+/// What happens to a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MessageEvent {
+    /// The forge has it, under this id.
+    Deliver { external_id: String },
+    /// It could not be delivered now.
+    Postpone,
+    /// It will not be tried again.
+    GiveUp { attempts: u32 },
+}
+
+impl MessageState {
+    /// The word in rows and pages.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            MessageState::Pending => "pending",
+            MessageState::Sent { .. } => "sent",
+            MessageState::Dead { .. } => "dead",
+        }
+    }
+
+    /// The state after `event`, or why there is none.
+    pub fn apply(self, event: MessageEvent) -> Result<Self, IllegalTransition> {
+        match (self, event) {
+            (MessageState::Pending, MessageEvent::Deliver { external_id }) => {
+                Ok(MessageState::Sent { external_id })
+            }
+            (MessageState::Pending, MessageEvent::Postpone) => Ok(MessageState::Pending),
+            (MessageState::Pending, MessageEvent::GiveUp { attempts }) => Ok(MessageState::Dead { attempts }),
+            (
+                from @ (MessageState::Sent { .. } | MessageState::Dead { .. }),
+                event @ (MessageEvent::Deliver { .. } | MessageEvent::Postpone | MessageEvent::GiveUp { .. }),
+            ) => {
+                Err(IllegalTransition { from: format!("{} message", from.name()), event: event.to_string() })
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for MessageEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            MessageEvent::Deliver { .. } => "deliver",
+            MessageEvent::Postpone => "postpone",
+            MessageEvent::GiveUp { .. } => "give up",
+        })
+    }
+}
+
+impl MessageBody {
+    /// The word in rows and pages.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            MessageBody::CheckRun { .. } => "check-run",
+            MessageBody::Comment { .. } => "comment",
+            MessageBody::Push { .. } => "push",
+        }
+    }
+
+    /// The run that it speaks of, where it speaks of one.
+    pub const fn run(&self) -> Option<&RunId> {
+        match self {
+            MessageBody::CheckRun { run } | MessageBody::Push { run, .. } => Some(run),
+            MessageBody::Comment { .. } => None,
+        }
+    }
 }

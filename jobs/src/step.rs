@@ -73,12 +73,34 @@ pub enum StepState {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum Output {
-    Provisioned { tree: TreeId, files: u64, bytes: u64 },
-    Bootstrapped { installs: Vec<Install>, egress: Vec<EgressLine>, seal: SealReport },
-    Navigated { languages: Vec<LanguageCount>, omitted: Vec<String> },
-    Baseline { checked: Checked },
-    Proposed { launch: LaunchId, patch: Option<Digest>, note: String },
-    Applied { patch: Digest, tree_before: TreeId, tree_after: TreeId, files: Vec<FileChange> },
+    Provisioned {
+        tree: TreeId,
+        files: u64,
+        bytes: u64,
+    },
+    Bootstrapped {
+        installs: Vec<Install>,
+        egress: Vec<EgressLine>,
+        seal: SealReport,
+    },
+    Navigated {
+        languages: Vec<LanguageCount>,
+        omitted: Vec<String>,
+    },
+    Baseline {
+        checked: Checked,
+    },
+    Proposed {
+        launch: LaunchId,
+        patch: Option<Digest>,
+        note: String,
+    },
+    Applied {
+        patch: Digest,
+        tree_before: TreeId,
+        tree_after: TreeId,
+        files: Vec<FileChange>,
+    },
     Verified {
         checked: Checked,
         verdict: Verdict,
@@ -91,7 +113,11 @@ pub enum Output {
         #[serde(default)]
         changeset: Option<Digest>,
     },
-    Governed { go: bool, why: String, figures: Vec<(String, String)> },
+    Governed {
+        go: bool,
+        why: String,
+        figures: Vec<(String, String)>,
+    },
 }
 
 /// One command that installed dependencies.

@@ -1,0 +1,18 @@
+//! The numbered SQL files, part of the program.
+
+use sqlx::SqlSafeStr as _;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+
+/// Each file of `migrations/`, by its number. A merged one is never edited: its checksum is kept.
+const FILES: [(i64, &str, &str); 1] = [(1, "first", include_str!("../../../migrations/0001_first.sql"))];
+
+/// What brings either database up to date.
+pub(super) fn migrator() -> Migrator {
+    let migrations = FILES
+        .into_iter()
+        .map(|(number, name, sql)| {
+            Migration::new(number, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+        })
+        .collect();
+    Migrator::with_migrations(migrations)
+}
