@@ -8,12 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
+use jobs::authorization::PushGrant;
 use jobs::changeset::ChangesetFiles;
 use jobs::clock::Millis;
 use jobs::digest::Digest;
 use jobs::event::Event;
 use jobs::forge::{Account, ForgeKind, PullRequest, PushTarget, Repository, Role};
 use jobs::id::{CommitId, TreeId};
+use serde::{Deserialize, Serialize};
 
 /// A request whose signature was found right, before anything of it was parsed.
 #[derive(Clone, Debug)]
@@ -172,7 +174,7 @@ pub struct Posted {
 }
 
 /// A check run, held to the forge's limits before it comes here.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CheckRun {
     /// Ours: names the run, and is what it is found by.
     pub external_id: String,
@@ -198,7 +200,7 @@ pub const MAX_TEXT_BYTES: usize = 65_535;
 pub const ANNOTATION_BATCH: usize = 50;
 
 /// Where a check run stands.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CheckStatus {
     Queued,
     InProgress,
@@ -206,7 +208,7 @@ pub enum CheckStatus {
 }
 
 /// How a check run ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Conclusion {
     Success,
     Failure,
@@ -231,7 +233,7 @@ impl Conclusion {
 }
 
 /// A remark at lines of a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Annotation {
     pub path: String,
     /// 1-based.
@@ -246,7 +248,7 @@ pub struct Annotation {
 }
 
 /// How grave an annotation is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum AnnotationLevel {
     Notice,
     Warning,
@@ -265,7 +267,7 @@ impl AnnotationLevel {
 }
 
 /// A button of a check run: label of 20, description of 40, identifier of 20 characters at most.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CheckAction {
     pub label: String,
     pub description: String,
@@ -297,7 +299,28 @@ pub struct PushRequest {
     message: String,
 }
 
+/// The authorization is not for what would be pushed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the authorization is for patch {authorized}, not for {given}; authorize the verified patch")]
+pub struct NotAuthorized {
+    pub authorized: Digest,
+    pub given: Digest,
+}
+
 impl PushRequest {
+    /// The request that a grant allows: its patch, on its head.
+    pub fn new(
+        grant: PushGrant,
+        branch: Branch,
+        changeset: ChangesetFiles,
+        message: String,
+    ) -> Result<Self, NotAuthorized> {
+        if grant.patch() != changeset.patch {
+            return Err(NotAuthorized { authorized: grant.patch(), given: changeset.patch });
+        }
+        Ok(Self { branch, head: grant.head().clone(), changeset, message })
+    }
+
     /// The branch to move.
     pub fn branch(&self) -> &Branch {
         &self.branch

@@ -5,3 +5,4 @@ pub mod authenticate;
 pub mod command;
 pub mod forge;
 pub mod github;
+pub mod local;
