@@ -10,6 +10,7 @@ CREATE TABLE deliveries (
     received_at BIGINT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('received', 'decided', 'failed')),
     attempts BIGINT NOT NULL DEFAULT 0,
+    fence BIGINT NOT NULL DEFAULT 0,
     not_before BIGINT NOT NULL DEFAULT 0,
     node TEXT,
     decision TEXT,

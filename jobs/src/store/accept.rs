@@ -146,3 +146,6 @@ async fn keep_job(tx: &mut Tx, spec: &JobSpec, now: Millis) -> Result<JobId, Sto
     )?;
     Ok(id)
 }
+
+#[cfg(test)]
+mod tests;

@@ -226,3 +226,6 @@ fn recorded(row: Row) -> Result<Recorded, StoreError> {
         settled_at,
     })
 }
+
+#[cfg(test)]
+mod tests;

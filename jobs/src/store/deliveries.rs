@@ -96,26 +96,27 @@ pub async fn claim(
     now: Millis,
 ) -> Result<Option<ClaimedDelivery>, StoreError> {
     // `not_before` is both: when a postponed delivery is due, and when a claimed one's lease ends.
-    const SQL: &str = "UPDATE deliveries SET not_before = $1, attempts = attempts + 1, node = $2
+    const SQL: &str = "UPDATE deliveries SET not_before = $1, attempts = attempts + 1,
+            fence = fence + 1, node = $2
         WHERE (forge, id) IN (SELECT forge, id FROM deliveries
                               WHERE state = 'received' AND not_before <= $3
                               ORDER BY not_before, received_at, id LIMIT 1)
           AND state = 'received' AND not_before <= $3
-        RETURNING forge, id, event, received_at, attempts";
+        RETURNING forge, id, event, received_at, attempts, fence";
     let mut tx = db.write().await?;
     let row = fetch_optional!(
         tx,
-        (String, String, String, i64, i64),
+        (String, String, String, i64, i64, i64),
         SQL,
         now.saturating_add(lease_ms),
         plain(node),
         now
     )?;
     tx.commit().await?;
-    let Some((forge, id, event, received_at, attempts)) = row else { return Ok(None) };
+    let Some((forge, id, event, received_at, attempts, fence)) = row else { return Ok(None) };
     let key = DeliveryKey { forge: from_word("a delivery's forge", &forge)?, id };
     Ok(Some(ClaimedDelivery {
-        ticket: Ticket { key, fence: Fence(attempts) },
+        ticket: Ticket { key, fence: Fence(fence) },
         event: from_json("a delivery's event", &event)?,
         received_at,
         attempts: super::row::count("a delivery's attempts", attempts)?,
@@ -125,7 +126,7 @@ pub async fn claim(
 /// Puts a delivery back until `not_before`, with the reason.
 pub async fn retry(db: &Db, ticket: &Ticket, error: &str, not_before: Millis) -> Result<(), StoreError> {
     const SQL: &str = "UPDATE deliveries SET not_before = $1, last_error = $2
-        WHERE forge = $3 AND id = $4 AND state = 'received' AND attempts = $5";
+        WHERE forge = $3 AND id = $4 AND state = 'received' AND fence = $5";
     let mut tx = db.write().await?;
     let forge = ticket.key.forge.name();
     let changed = execute!(tx, SQL, not_before, plain(error), forge, ticket.key.id.as_str(), ticket.fence.0)?;
@@ -143,7 +144,7 @@ pub async fn fail(
     now: Millis,
 ) -> Result<(), StoreError> {
     const SQL: &str = "UPDATE deliveries SET state = 'failed', last_error = $1, decided_at = $2
-        WHERE forge = $3 AND id = $4 AND state = 'received' AND attempts = $5";
+        WHERE forge = $3 AND id = $4 AND state = 'received' AND fence = $5";
     let mut tx = db.write().await?;
     let forge = ticket.key.forge.name();
     let changed = execute!(tx, SQL, plain(error), now, forge, ticket.key.id.as_str(), ticket.fence.0)?;
@@ -183,7 +184,7 @@ pub(super) async fn decide_in(
     now: Millis,
 ) -> Result<(), StoreError> {
     const SQL: &str = "UPDATE deliveries SET state = 'decided', decision = $1, decided_at = $2
-        WHERE forge = $3 AND id = $4 AND state = 'received' AND attempts = $5";
+        WHERE forge = $3 AND id = $4 AND state = 'received' AND fence = $5";
     let forge = ticket.key.forge.name();
     let changed = execute!(tx, SQL, plain(decision), now, forge, ticket.key.id.as_str(), ticket.fence.0)?;
     held(changed, &ticket.key)
@@ -195,3 +196,6 @@ fn held(changed: u64, key: &DeliveryKey) -> Result<(), StoreError> {
     }
     Err(StoreError::LeaseLost { what: format!("delivery {} of {}", key.id, key.forge.name()) })
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,3 +111,6 @@ async fn commit(db: &Db, batch: &[Waiting]) -> Result<Vec<Recorded>, StoreError>
     crate::fault::point("after-delivery-commit");
     Ok(recorded)
 }
+
+#[cfg(test)]
+mod tests;

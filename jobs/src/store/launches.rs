@@ -227,3 +227,6 @@ pub(super) async fn list_in(tx: &mut Tx, run: &RunId) -> Result<Vec<Launch>, Sto
 fn not_found(launch: &LaunchId) -> StoreError {
     StoreError::NotFound { what: format!("launch {launch}") }
 }
+
+#[cfg(test)]
+mod tests;

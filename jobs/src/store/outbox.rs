@@ -263,3 +263,6 @@ pub(super) async fn push_in(
     let body = MessageBody::Push { run: run.clone(), authorization: authorization.clone() };
     enqueue_in(tx, &NewMessage { address, body, not_before: 0 }, now).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -270,3 +270,6 @@ async fn job_in(tx: &mut Tx, id: &JobId) -> Result<JobSpec, StoreError> {
 fn lost(run: &RunId) -> StoreError {
     StoreError::FenceLost { run: run.clone() }
 }
+
+#[cfg(test)]
+mod tests;
