@@ -11,3 +11,4 @@
 
 pub mod governor;
 pub mod progress;
+pub mod reports;
