@@ -6,3 +6,4 @@ pub mod command;
 pub mod forge;
 pub mod github;
 pub mod local;
+pub mod receive;

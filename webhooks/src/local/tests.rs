@@ -62,7 +62,7 @@ async fn a_seeded_repository_is_read_through_the_forge() {
     assert_eq!((&pull.head, &pull.base), (&seeded.head, &seeded.base));
     assert_eq!(pull.push_target, PushTarget::Branch { name: "change".into() });
     let head = forge.commit(repository, &pull.head).await.unwrap();
-    assert_eq!(head.parents, [seeded.base.clone()]);
+    assert_eq!(head.parents, std::slice::from_ref(&seeded.base));
     assert_eq!(forge.root_names(repository, &head.tree).await.unwrap(), ["Cargo.toml", "src"]);
     let file = async |commit, path: &str| forge.file(repository, commit, path).await.unwrap();
     assert_eq!(file(&seeded.head, "src/lib.rs").await.unwrap(), b"2\n");
