@@ -40,6 +40,8 @@ pub enum PushResult {
     Refused { why: String },
     /// Whether the push arrived is not known.
     Uncertain { why: String },
+    /// No yes at all: a person with the right to authorize declined the patch.
+    Declined { by: String },
 }
 
 /// The permission to push one patch onto one commit, once.

@@ -82,7 +82,6 @@ pub async fn record(
     const SQL: &str = "INSERT INTO authorizations
         (id, run, actor, role, origin, head, patch, created_at, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (origin) DO NOTHING";
-    const SAME: &str = "SELECT id FROM authorizations WHERE origin = $1";
     let (yes, mut tx) = (authorization, db.write().await?);
     let (actor, origin) = (json(&yes.actor), plain(&yes.origin));
     let recorded = execute!(
@@ -99,16 +98,47 @@ pub async fn record(
         yes.expires_at,
     )?;
     if recorded == 0 {
-        let same = fetch_optional!(tx, (String,), SAME, origin.as_str())?;
-        let (id,) =
-            same.ok_or_else(|| StoreError::NotFound { what: format!("authorization of {origin}") })?;
-        return Ok(Recording::Known { id: parse("an authorization's id", &id)? });
+        return known(&mut tx, &origin).await;
     }
     outbox::push_in(&mut tx, address, &yes.run, &yes.id, yes.created_at).await?;
     outbox::tell_check_run(&mut tx, &yes.run, yes.created_at).await?;
     tx.commit().await?;
     crate::fault::point("after-authorization");
     Ok(Recording::New)
+}
+
+/// Records a person's no to the patch: a row that can never be spent.
+pub async fn decline(db: &Db, no: &Authorization) -> Result<Recording, StoreError> {
+    const SQL: &str = "INSERT INTO authorizations
+        (id, run, actor, role, origin, head, patch, created_at, expires_at, result, settled_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $8) ON CONFLICT (origin) DO NOTHING";
+    let mut tx = db.write().await?;
+    let declined = execute!(
+        tx,
+        SQL,
+        no.id.as_str(),
+        no.run.as_str(),
+        json(&no.actor),
+        word(&no.role),
+        plain(&no.origin),
+        no.head.as_str(),
+        no.patch.to_string(),
+        no.created_at,
+        json(&PushResult::Declined { by: no.actor.login.clone() }),
+    )?;
+    if declined == 0 {
+        return known(&mut tx, &no.origin).await;
+    }
+    outbox::tell_check_run(&mut tx, &no.run, no.created_at).await?;
+    tx.commit().await?;
+    Ok(Recording::New)
+}
+
+async fn known(tx: &mut Tx, origin: &str) -> Result<Recording, StoreError> {
+    const SAME: &str = "SELECT id FROM authorizations WHERE origin = $1";
+    let same = fetch_optional!(tx, (String,), SAME, plain(origin))?;
+    let (id,) = same.ok_or_else(|| StoreError::NotFound { what: format!("authorization of {origin}") })?;
+    Ok(Recording::Known { id: parse("an authorization's id", &id)? })
 }
 
 /// Spends the authorization, if it is unspent, has not expired, and is for exactly this head and this
@@ -167,7 +197,9 @@ pub async fn settle(
     let found = found.ok_or_else(|| StoreError::NotFound { what: format!("authorization {id}") })?;
     let before = match &found.result {
         None | Some(PushResult::Uncertain { .. }) => found.result.as_ref().map(json),
-        Some(PushResult::Pushed { .. } | PushResult::Refused { .. }) => return Ok(()),
+        Some(PushResult::Pushed { .. } | PushResult::Refused { .. } | PushResult::Declined { .. }) => {
+            return Ok(());
+        }
     };
     execute!(tx, SQL, json(result), now, id.as_str(), before)?;
     outbox::tell_check_run(&mut tx, &found.authorization.run, now).await?;

@@ -150,3 +150,22 @@ async fn a_known_result_is_never_replaced_and_an_uncertain_one_is() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_no_is_kept_and_can_never_be_spent() {
+    each_db(async |db| {
+        let run = queue(&db, "comment/1", START).await;
+        let no = yes(&run, "comment/3");
+        assert_eq!(decline(&db, &no).await.unwrap(), Recording::New);
+        assert_eq!(decline(&db, &no).await.unwrap(), Recording::Known { id: no.id.clone() });
+        let kept = find(&db, &no.id).await.unwrap().unwrap();
+        assert_eq!(kept.result, Some(PushResult::Declined { by: "ada".to_owned() }));
+        let spent = spend(&db, Spend { now: START, ..offer(&no, &no.head) }).await;
+        assert!(matches!(spent, Err(SpendError::Expired)));
+        while let Some(message) = outbox::claim(&db, "n", LEASE, START).await.unwrap() {
+            assert!(!matches!(message.body, MessageBody::Push { .. }));
+            outbox::sent(&db, &message, "1", START).await.unwrap();
+        }
+    })
+    .await;
+}
