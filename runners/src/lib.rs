@@ -9,6 +9,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod egress;
 pub mod governor;
 pub mod progress;
 pub mod reports;
