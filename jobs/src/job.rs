@@ -161,3 +161,24 @@ fn sort_members(value: &mut serde_json::Value) {
         | serde_json::Value::String(_) => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::store::testing::spec;
+
+    #[test]
+    fn the_canonical_form_has_sorted_members_and_no_spaces() {
+        let text = String::from_utf8(spec("comment/1").canonical()).unwrap();
+        assert!(text.starts_with("{\"agent\":{\"name\":\"fixers\"},\"base\":\"cccc"), "{text}");
+        assert!(text.contains("\"repository\":{\"forge\":\"local\",\"installation\":7,\"name\":"), "{text}");
+        assert!(!text.contains(": ") && !text.contains(", "), "{text}");
+    }
+
+    #[test]
+    fn the_id_changes_with_every_part_and_with_nothing_else() {
+        let job = spec("comment/1");
+        let read: super::JobSpec = serde_json::from_slice(&job.canonical()).unwrap();
+        assert_eq!((read.id(), &read), (job.id(), &job));
+        assert_ne!(spec("comment/2").id(), job.id());
+    }
+}

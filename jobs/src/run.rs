@@ -216,3 +216,6 @@ pub struct IllegalTransition {
     pub from: String,
     pub event: String,
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ pub mod runs;
 mod signed;
 pub mod steps;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod view;
 mod wake;
 
