@@ -1,0 +1,136 @@
+//! The verified patch of a run, when it has one that a person may still authorize.
+
+use jobs::authorization::PushResult;
+use jobs::clock::Millis;
+use jobs::digest::Digest;
+use jobs::forge::PushTarget;
+use jobs::id::{AuthorizationId, CommitId, TreeId};
+use jobs::run::{Outcome, RunState};
+use jobs::step::{Output, StepState};
+use jobs::store::RunView;
+use jobs::store::receipts::ReceiptKind;
+use jobs::verdict::{Checked, Verdict};
+
+/// A verified patch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// Digest of the git patch, which a person authorizes.
+    pub patch: Digest,
+    /// Digest of the same change as whole files, which a push writes.
+    pub changeset: Digest,
+    /// The tree that was verified.
+    pub tree: TreeId,
+    /// Digest of the receipt that seals the run.
+    pub seal: Digest,
+    /// Every path that the run's changes touched.
+    pub paths: Vec<String>,
+}
+
+/// Why there is nothing to authorize.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoOffer {
+    #[error("the run has not ended yet")]
+    NotFinished,
+    #[error("the run ended as `{0}`, so there is no verified patch")]
+    NotSucceeded(&'static str),
+    #[error("everything was green, so there is nothing to apply")]
+    NothingToRepair,
+    #[error("the run's receipts are not complete")]
+    NoReceipts,
+    #[error("the patch cannot be pushed: {0}")]
+    Nowhere(String),
+    #[error("the patch was declined by `{0}`; ask for a new run")]
+    Declined(String),
+    #[error("the patch was applied already, as commit {0}")]
+    Applied(CommitId),
+}
+
+/// What the last verification of a run found.
+pub struct LastVerified<'a> {
+    pub checked: &'a Checked,
+    pub verdict: &'a Verdict,
+    pub patch: Option<Digest>,
+    pub changeset: Option<Digest>,
+}
+
+/// The last verification that was done, if any.
+pub fn last_verified(view: &RunView) -> Option<LastVerified<'_>> {
+    view.steps.iter().rev().find_map(|step| match &step.state {
+        StepState::Done { output } => match output.as_ref() {
+            Output::Verified { checked, verdict, patch, changeset } => {
+                Some(LastVerified { checked, verdict, patch: *patch, changeset: *changeset })
+            }
+            Output::Provisioned { .. }
+            | Output::Bootstrapped { .. }
+            | Output::Navigated { .. }
+            | Output::Baseline { .. }
+            | Output::Proposed { .. }
+            | Output::Applied { .. }
+            | Output::Governed { .. } => None,
+        },
+        StepState::Begun | StepState::Failed { .. } => None,
+    })
+}
+
+/// The patch that the run verified, whatever became of it since.
+pub fn verified(view: &RunView) -> Result<Offer, NoOffer> {
+    match &view.run.state {
+        RunState::Queued | RunState::Running { .. } | RunState::Suspended { .. } => {
+            return Err(NoOffer::NotFinished);
+        }
+        RunState::Finished { outcome: outcome @ (Outcome::Failed { .. } | Outcome::Halted { .. }) } => {
+            return Err(NoOffer::NotSucceeded(outcome.name()));
+        }
+        RunState::Finished { outcome: Outcome::Succeeded } => {}
+    }
+    let repaired = last_verified(view).filter(|last| *last.verdict == Verdict::Repaired);
+    let Some((patch, changeset)) = repaired.and_then(|last| last.patch.zip(last.changeset)) else {
+        return Err(NoOffer::NothingToRepair);
+    };
+    let seal = view.receipts.iter().rev().find(|receipt| receipt.kind == ReceiptKind::Seal);
+    let (paths, tree) = applied(view);
+    let (Some(seal), Some(tree)) = (seal, tree) else { return Err(NoOffer::NoReceipts) };
+    Ok(Offer { patch, changeset, tree, seal: seal.signed.digest(), paths })
+}
+
+/// The patch that may be authorized now.
+pub fn open(view: &RunView) -> Result<Offer, NoOffer> {
+    let offer = verified(view)?;
+    for recorded in &view.authorizations {
+        match &recorded.result {
+            Some(PushResult::Pushed { commit }) => return Err(NoOffer::Applied(commit.clone())),
+            Some(PushResult::Declined { by }) => return Err(NoOffer::Declined(by.clone())),
+            Some(PushResult::Refused { .. } | PushResult::Uncertain { .. }) | None => {}
+        }
+    }
+    match &view.job().push_target {
+        PushTarget::Branch { .. } | PushTarget::Fork { .. } => Ok(offer),
+        PushTarget::Nowhere { why } => Err(NoOffer::Nowhere(why.clone())),
+    }
+}
+
+/// A recorded yes whose push has neither happened nor become impossible.
+pub fn awaiting_push(view: &RunView, now: Millis) -> Option<&AuthorizationId> {
+    let waiting = view.authorizations.iter().find(|recorded| match &recorded.result {
+        None => recorded.spent_at.is_some() || recorded.authorization.expires_at > now,
+        Some(PushResult::Uncertain { .. }) => true,
+        Some(PushResult::Pushed { .. } | PushResult::Refused { .. } | PushResult::Declined { .. }) => false,
+    });
+    waiting.map(|recorded| &recorded.authorization.id)
+}
+
+/// The paths of every applied change, and the tree that the last one left.
+fn applied(view: &RunView) -> (Vec<String>, Option<TreeId>) {
+    let (mut paths, mut tree) = (Vec::new(), None);
+    for step in &view.steps {
+        if let StepState::Done { output } = &step.state
+            && let Output::Applied { tree_after, files, .. } = output.as_ref()
+        {
+            paths.extend(files.iter().map(|file| file.path.clone()));
+            tree = Some(tree_after.clone());
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    (paths, tree)
+}
