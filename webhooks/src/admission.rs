@@ -149,7 +149,8 @@ fn spec(asked: &Asked, found: Found) -> JobSpec {
     let push_target = match asked.wish {
         Wish::Fix | Wish::Verify => found.pull_request.push_target,
         Wish::Try => PushTarget::Nowhere {
-            why: "it comes from a rehearsal (`try`); ask for a `fix` to get one that can be applied".to_owned(),
+            why: "it comes from a rehearsal (`try`); ask for a `fix` to get one that can be applied"
+                .to_owned(),
         },
     };
     JobSpec {

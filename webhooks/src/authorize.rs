@@ -97,10 +97,8 @@ pub async fn authorize(
     let view = runs::view(db, run).await?.ok_or_else(|| Refusal::NoRun(run.clone()))?;
     let offer = offer::open(&view)?;
     let role = allowed(forge, &view, actor, Purpose::Apply).await?;
-    let protected = protected::touched(
-        &view.job().guard.protected_paths,
-        offer.paths.iter().map(String::as_str),
-    );
+    let protected =
+        protected::touched(&view.job().guard.protected_paths, offer.paths.iter().map(String::as_str));
     if !protected.is_empty() {
         return Err(Refusal::Protected { paths: protected });
     }
@@ -109,8 +107,7 @@ pub async fn authorize(
         return Ok(Authorized::Known(id.clone()));
     }
     let yes = decision(&view, &offer, (actor, role), origin, now);
-    let address =
-        Address { repository: view.job().repository.clone(), subject: view.job().subject.clone() };
+    let address = Address { repository: view.job().repository.clone(), subject: view.job().subject.clone() };
     match authorizations::record(db, &yes, address).await? {
         Recording::New => {
             tracing::info!(run.id = %run, actor = actor.login, "a patch was authorized");
@@ -163,8 +160,7 @@ async fn allowed(
     if has < guard.least_role {
         return Err(Refusal::Role { login: actor.login.clone(), has, least: guard.least_role });
     }
-    let pull_request =
-        forge.pull_request(&job.repository, number).await.map_err(Refusal::CouldNotCheck)?;
+    let pull_request = forge.pull_request(&job.repository, number).await.map_err(Refusal::CouldNotCheck)?;
     match pull_request.state {
         PullRequestState::Open => {}
         PullRequestState::Closed => return Err(Refusal::Closed),

@@ -41,6 +41,23 @@ pub enum Command {
     Help,
 }
 
+impl Command {
+    /// The verb.
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Command::Fix => "fix",
+            Command::Verify => "verify",
+            Command::Try => "try",
+            Command::Apply { .. } => "apply",
+            Command::Reject => "reject",
+            Command::Cancel { .. } => "cancel",
+            Command::Resume { .. } => "resume",
+            Command::Status => "status",
+            Command::Help => "help",
+        }
+    }
+}
+
 /// Why none of a comment's commands runs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {

@@ -3,6 +3,7 @@
 //! `Forge` has exactly one way to write to a repository, `push`, and its argument cannot be made
 //! without a spent authorization.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -129,6 +130,26 @@ pub trait Forge: Send + Sync {
     /// The branch does not move unless it shows that head and the new commit's tree is the verified
     /// one. An error leaves it unknown whether the branch moved; a refusal says that it did not.
     async fn push(&self, request: PushRequest) -> Result<PushOutcome, ForgeError>;
+}
+
+/// The forges that this process speaks to, one of a kind.
+#[derive(Clone, Default)]
+pub struct Forges(Vec<Arc<dyn Forge>>);
+
+impl Forges {
+    /// These forges; the first of a kind counts.
+    pub fn new(forges: Vec<Arc<dyn Forge>>) -> Self {
+        Self(forges)
+    }
+
+    /// The forge that a repository is on.
+    pub fn of(&self, repository: &Repository) -> Result<&dyn Forge, ForgeError> {
+        let found = self.0.iter().find(|forge| forge.kind() == repository.forge);
+        found.map(AsRef::as_ref).ok_or_else(|| ForgeError::Refused {
+            what: format!("anything about {repository}"),
+            why: format!("this service is not connected to {}", repository.forge.name()),
+        })
+    }
 }
 
 /// A file that is read through a forge may have this size.

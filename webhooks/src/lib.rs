@@ -1,9 +1,15 @@
 //! Everything that speaks to a forge: receive, admit, report, push.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod admission;
 pub mod authenticate;
+pub mod authorize;
 pub mod command;
 pub mod forge;
 pub mod github;
+mod links;
 pub mod local;
+pub mod offer;
+mod protected;
 pub mod receive;
+mod text;

@@ -1,8 +1,8 @@
 //! What the base branch says: policy and checks, never anything of the head.
 
 use jobs::check::{Check, discover};
-use jobs::id::CommitId;
 use jobs::forge::Repository;
+use jobs::id::CommitId;
 use jobs::policy::{self, Policy, PolicyError};
 
 use crate::forge::{Forge, ForgeError};
