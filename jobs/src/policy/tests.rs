@@ -50,13 +50,28 @@ fn a_fault_names_line_and_column_and_what_is_right() {
     ];
     let lines: Vec<_> = faults.into_iter().map(|text| error(text).trim_end().replace('\n', " / ")).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
+    .github/whipstitch.toml:2:14: 0 is not between 1 and 100
     .github/whipstitch.toml:2:19: invalid type: string "long", expected a whole number
     .github/whipstitch.toml:2:1: unknown key `retries`, expected one of `runtime_minutes`, `iterations`, `patch_kib`, `changed_files`, `memory_mib`, `processes`, `tokens`, `egress_seconds`, `egress_mib`
     .github/whipstitch.toml:1:2: unknown key `trigger`, expected one of `triggers`, `checks`, `limits`, `agent`, `guard`
+    .github/whipstitch.toml:2:14: least_role must be read, triage, write, maintain or admin
     .github/whipstitch.toml:2:14: unknown value `owner`, expected one of `none`, `read`, `triage`, `write`, `maintain`, `admin`
+    .github/whipstitch.toml:2:14: least_role of a push must be triage, write, maintain or admin
+    .github/whipstitch.toml:2:19: a protected path must have 1 to 100 bytes and no control character
+    .github/whipstitch.toml:2:8: unknown agent "gpt"; use "fixers" or "replay"
+    .github/whipstitch.toml:2:8: the agent "replay" needs `patch`, the SHA-256 of its patch
+    .github/whipstitch.toml:3:9: not a SHA-256 digest of 64 lowercase hex digits: "abc"
     .github/whipstitch.toml:3:1: unknown key `model`, expected `name` or `patch`
+    .github/whipstitch.toml:1:10: there must be 1 to 32 checks; leave `checks` out to have them found
     .github/whipstitch.toml:1:1: missing key `run`
     .github/whipstitch.toml:4:7: invalid type: string "pytest -q", expected a list such as ["a", "b"]
+    .github/whipstitch.toml:4:7: `run` must begin with a program, such as ["cargo", "test"]
+    .github/whipstitch.toml:3:8: a check with tool "junit" needs `reports`, the files that it writes
+    .github/whipstitch.toml:5:13: "../up" must be a relative path with `/` and without `..`
+    .github/whipstitch.toml:5:11: "/etc/passwd" must be a relative path with `/` and without `..`
+    .github/whipstitch.toml:6:8: two checks are named "a"
+    .github/whipstitch.toml:1:10: unclosed table, expected `]`
+    .github/whipstitch.toml:3:1: duplicate key
     "#);
 }
 
