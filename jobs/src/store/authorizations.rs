@@ -48,6 +48,8 @@ pub enum SpendError {
     Unknown(AuthorizationId),
     #[error("the authorization was spent before; authorize the patch again")]
     AlreadySpent,
+    #[error("the authorization was declined or refused before; authorize the patch again")]
+    Closed,
     #[error("the authorization has expired; authorize the patch again")]
     Expired,
     #[error(
@@ -145,7 +147,7 @@ async fn known(tx: &mut Tx, origin: &str) -> Result<Recording, StoreError> {
 /// patch. All of that is compared by the statement that spends it.
 pub async fn spend(db: &Db, spend: Spend<'_>) -> Result<PushGrant, SpendError> {
     const SQL: &str = "UPDATE authorizations SET spent_at = $1
-        WHERE id = $2 AND spent_at IS NULL AND created_at <= $1 AND expires_at > $1
+        WHERE id = $2 AND spent_at IS NULL AND result IS NULL AND expires_at > $1
           AND head = $3 AND patch = $4";
     let Spend { id, head, patch, now } = spend;
     let mut tx = db.write().await?;
@@ -161,9 +163,11 @@ pub async fn spend(db: &Db, spend: Spend<'_>) -> Result<PushGrant, SpendError> {
 }
 
 fn refusal(recorded: Recorded, head: &CommitId, patch: Digest) -> SpendError {
-    let Recorded { authorization: yes, spent_at, .. } = recorded;
+    let Recorded { authorization: yes, spent_at, result, .. } = recorded;
     if spent_at.is_some() {
         SpendError::AlreadySpent
+    } else if result.is_some() {
+        SpendError::Closed
     } else if yes.head != *head {
         SpendError::HeadMoved { authorized: yes.head, now: head.clone() }
     } else if yes.patch != patch {

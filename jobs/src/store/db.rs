@@ -1,6 +1,7 @@
 //! The connection: one enum over two databases, and the macros that write a statement once for both.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
@@ -10,7 +11,7 @@ use sqlx::sqlite::{
 use sqlx::{Postgres, Sqlite, Transaction};
 
 use super::error::StoreError;
-use super::wake::{Bells, Topic, Waiter};
+use super::wake::{Bells, Listener, Topic, Waiter};
 
 /// Expands an expression once per database, with the open connection under the given name.
 macro_rules! on {
@@ -64,6 +65,8 @@ const ACQUIRE: Duration = Duration::from_secs(30);
 pub struct Db {
     pool: Pool,
     bells: Bells,
+    /// Hears the other nodes; ends with the last clone. SQLite has no other nodes.
+    _listener: Option<Arc<Listener>>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +108,15 @@ impl Db {
             Pool::Postgres(pool) => migrator.run(pool).await,
         }
         .map_err(StoreError::Migrate)?;
-        Ok(Self { pool, bells: Bells::new() })
+        let bells = Bells::new();
+        let listener = match &pool {
+            Pool::Sqlite { .. } => None,
+            Pool::Postgres(pool) => {
+                let listener = Listener::start(pool, bells.clone()).await.map_err(StoreError::Open)?;
+                Some(Arc::new(listener))
+            }
+        };
+        Ok(Self { pool, bells, _listener: listener })
     }
 
     /// Begins a transaction that writes. On SQLite it holds the one write lock from the start, so
@@ -131,6 +142,11 @@ impl Db {
     /// Hears of new work under `topic` from now on: register, then look, then wait.
     pub fn waiter(&self, topic: Topic) -> Waiter {
         self.bells.waiter(topic)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_postgres(&self) -> bool {
+        matches!(self.pool, Pool::Postgres(_))
     }
 
     /// Closes all connections, after what is under way.
@@ -161,7 +177,12 @@ impl Tx {
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.connection {
             Connection::Sqlite(transaction) => transaction.commit().await?,
-            Connection::Postgres(transaction) => transaction.commit().await?,
+            Connection::Postgres(mut transaction) => {
+                for topic in &self.rings {
+                    self.bells.tell_others(&mut transaction, *topic).await?;
+                }
+                transaction.commit().await?;
+            }
         }
         for topic in self.rings {
             self.bells.ring(topic);

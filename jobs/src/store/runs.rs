@@ -253,9 +253,12 @@ async fn change(
         RunState::Finished { .. } => Some(now),
         RunState::Queued | RunState::Running { .. } | RunState::Suspended { .. } => None,
     };
-    match execute!(tx, WRITE, state.name(), json(&state), finished_at, now, run.as_str(), fence.0)? {
-        0 => return Err(lost(run)),
-        _ => tx.ring(Topic::Runs),
+    if execute!(tx, WRITE, state.name(), json(&state), finished_at, now, run.as_str(), fence.0)? == 0 {
+        return Err(lost(run));
+    }
+    match state {
+        RunState::Queued | RunState::Suspended { .. } | RunState::Finished { .. } => tx.ring(Topic::Runs),
+        RunState::Running { .. } => {}
     }
     outbox::tell_check_run(tx, run, now).await
 }

@@ -45,6 +45,17 @@ pub fn sqlite_url(folder: &tempfile::TempDir) -> String {
     format!("sqlite://{}", folder.path().join("test.db").display())
 }
 
+/// The same PostgreSQL database as another node sees it; `None` for SQLite, which has one node.
+pub async fn second_node(db: &Db) -> Option<Db> {
+    const SQL: &str = "SELECT CAST(current_database() AS TEXT)";
+    let server = db.is_postgres().then(postgres_server).flatten()?;
+    let mut tx = db.read().await.unwrap();
+    let (name,) = fetch_optional!(tx, (String,), SQL).unwrap().unwrap();
+    let mut url = server;
+    url.set_path(&name);
+    Some(Db::open(url.as_str()).await.unwrap())
+}
+
 fn postgres_server() -> Option<url::Url> {
     match std::env::var("TEST_POSTGRES_URL") {
         Ok(url) => Some(url.parse().expect("TEST_POSTGRES_URL is a postgres:// URL")),

@@ -161,11 +161,22 @@ async fn a_no_is_kept_and_can_never_be_spent() {
         let kept = find(&db, &no.id).await.unwrap().unwrap();
         assert_eq!(kept.result, Some(PushResult::Declined { by: "ada".to_owned() }));
         let spent = spend(&db, Spend { now: START, ..offer(&no, &no.head) }).await;
-        assert!(matches!(spent, Err(SpendError::Expired)));
+        assert!(matches!(spent, Err(SpendError::Closed)));
         while let Some(message) = outbox::claim(&db, "n", LEASE, START).await.unwrap() {
             assert!(!matches!(message.body, MessageBody::Push { .. }));
             outbox::sent(&db, &message, "1", START).await.unwrap();
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_yes_that_was_refused_at_the_push_is_never_spent_later() {
+    each_db(async |db| {
+        let yes = recorded_yes(&db).await;
+        let refused = PushResult::Refused { why: "ada may no longer write".to_owned() };
+        settle(&db, &yes.id, &refused, START).await.unwrap();
+        assert!(matches!(spend(&db, offer(&yes, &yes.head)).await, Err(SpendError::Closed)));
     })
     .await;
 }
