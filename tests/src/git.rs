@@ -69,7 +69,8 @@ impl BareRepository {
 
     /// The object that `name` (a ref, an id, `commit:path`) stands for; `None` when there is none.
     pub fn resolve(&self, name: &str) -> Result<Option<String>> {
-        let output = self.command(&["rev-parse", "--verify", "--quiet", "--end-of-options", name]).output()?;
+        let output =
+            self.command(&["rev-parse", "--verify", "--quiet", "--end-of-options", name]).output()?;
         let text = String::from_utf8(output.stdout)?.trim().to_owned();
         Ok((output.status.success() && !text.is_empty()).then_some(text))
     }
@@ -253,8 +254,7 @@ mod tests {
         let repository = BareRepository::create(&folder.path().join("a.git")).unwrap();
         let first =
             repository.commit_files("main", "one", &[("a", Some("1\n")), ("d/b", Some("2\n"))]).unwrap();
-        let second =
-            repository.commit_files("main", "two", &[("a", None), ("d/c", Some("3\n"))]).unwrap();
+        let second = repository.commit_files("main", "two", &[("a", None), ("d/c", Some("3\n"))]).unwrap();
         let commit = repository.commit(&second).unwrap();
         assert_eq!((commit.parents, commit.message.as_str()), (vec![first.clone()], "two"));
         assert_eq!(repository.changed_paths(&first, &second).unwrap(), ["a", "d/c"]);

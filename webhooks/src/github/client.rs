@@ -27,7 +27,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 /// An answer with a 2xx status.
 #[derive(Debug)]
 pub struct Answer {
-    pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Value,
 }
@@ -133,10 +132,8 @@ impl Client {
             .method(request.method.clone())
             .uri(format!("{}{}", self.prefix, request.path))
             .header(AUTHORIZATION, bearer);
-        let outgoing = self
-            .octocrab
-            .build_request(builder, request.body.as_ref())
-            .map_err(|error| causes(&error))?;
+        let outgoing =
+            self.octocrab.build_request(builder, request.body.as_ref()).map_err(|error| causes(&error))?;
         let response = self.octocrab.send(outgoing).await.map_err(|error| causes(&error))?;
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| causes(error.as_ref()))?;
@@ -170,10 +167,8 @@ fn judge(request: &Request, status: StatusCode, headers: HeaderMap, body: &[u8])
     if status.is_success() {
         let parsed = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(body) };
         return match parsed {
-            Ok(body) => Ok(Answer { status, headers, body }),
-            Err(error) => {
-                Err(Refused { error: ApiError::Unreadable { what, why: error.to_string() }, date })
-            }
+            Ok(body) => Ok(Answer { headers, body }),
+            Err(error) => Err(Refused { error: ApiError::Unreadable { what, why: error.to_string() }, date }),
         };
     }
     let message = error_message(body);
@@ -206,12 +201,7 @@ fn error_message(body: &[u8]) -> String {
 }
 
 /// How long GitHub wants to be left alone; `None` when the answer is no rate limit.
-fn limit_wait(
-    status: StatusCode,
-    headers: &HeaderMap,
-    message: &str,
-    date: Option<i64>,
-) -> Option<Duration> {
+fn limit_wait(status: StatusCode, headers: &HeaderMap, message: &str, date: Option<i64>) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     let bounded = |wait: Duration| Some(wait.clamp(Duration::from_secs(1), LONGEST_WAIT));
     if let Some(seconds) = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()) {

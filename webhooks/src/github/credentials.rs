@@ -35,10 +35,8 @@ pub enum Use {
     ReadPullRequest,
     /// Create and update check runs.
     Checks,
-    /// Comment on a pull request.
-    CommentOnPullRequest,
-    /// Comment on an issue.
-    CommentOnIssue,
+    /// Comment on an issue or pull request: which of the two it is decides which one GitHub asks for.
+    Comment,
     /// Push an authorized patch. Only the push asks for it.
     Push,
 }
@@ -50,8 +48,7 @@ impl Use {
             Use::ReadCode => json!({ "contents": "read" }),
             Use::ReadPullRequest => json!({ "pull_requests": "read" }),
             Use::Checks => json!({ "checks": "write" }),
-            Use::CommentOnPullRequest => json!({ "pull_requests": "write" }),
-            Use::CommentOnIssue => json!({ "issues": "write" }),
+            Use::Comment => json!({ "issues": "write", "pull_requests": "write" }),
             Use::Push => json!({ "contents": "write" }),
         }
     }
@@ -238,9 +235,7 @@ impl Credentials {
     fn forget(&self, key: &Key, refused: &Token) {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let same = tokens.get(key).and_then(|minting| minting.peek()).is_some_and(|minted| {
-            minted
-                .as_ref()
-                .is_ok_and(|token| token.secret.expose_secret() == refused.secret.expose_secret())
+            minted.as_ref().is_ok_and(|token| token.secret.expose_secret() == refused.secret.expose_secret())
         });
         if same {
             tokens.remove(key);

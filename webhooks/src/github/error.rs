@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use crate::forge::ForgeError;
+
 /// GitHub did not do what was asked.
 ///
 /// Cheap to clone, because everyone who waits for one token gets the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The app's key or clock is not accepted, or a fresh token was refused.
-    #[error(
-        "GitHub does not accept the credentials for {what}: {message}; check the app's id, its private key and this machine's clock"
-    )]
+    #[error("GitHub does not accept the credentials for {what}: {message}")]
     Unauthorized { what: String, message: String },
     /// 403 that is no rate limit: the app or its installation lacks a permission, or a rule forbids it.
     #[error("GitHub forbids {what}: {message}")]
@@ -32,16 +32,23 @@ pub enum ApiError {
     Unreadable { what: String, why: String },
 }
 
-impl ApiError {
-    /// Whether the same request may succeed later without anybody changing anything.
-    pub fn may_pass(&self) -> bool {
-        match self {
-            ApiError::RateLimited { .. } | ApiError::Unavailable { .. } => true,
-            ApiError::Unauthorized { .. }
-            | ApiError::Forbidden { .. }
-            | ApiError::NotFound { .. }
-            | ApiError::Rejected { .. }
-            | ApiError::Unreadable { .. } => false,
+impl From<ApiError> for ForgeError {
+    fn from(error: ApiError) -> Self {
+        match error {
+            ApiError::NotFound { what } => ForgeError::NotFound { what },
+            ApiError::RateLimited { what, wait } => ForgeError::RateLimited { what, retry_after: wait },
+            ApiError::Unavailable { what, why } | ApiError::Unreadable { what, why } => {
+                ForgeError::Unavailable { what, why }
+            }
+            ApiError::Unauthorized { what, message } => ForgeError::Refused {
+                what,
+                why: format!(
+                    "the credentials are not accepted ({message}); check the app's id, its private key and this machine's clock"
+                ),
+            },
+            ApiError::Forbidden { what, message } | ApiError::Rejected { what, message, .. } => {
+                ForgeError::Refused { what, why: message }
+            }
         }
     }
 }

@@ -36,8 +36,7 @@ fn ignored(why: String) -> Event {
 
 /// A name from outside, fit for a counter's label: at most 40 of GitHub's own letters.
 fn word(text: &str) -> String {
-    let plain: String =
-        text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(40).collect();
+    let plain: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(40).collect();
     if plain.is_empty() { "an unnamed event".to_owned() } else { plain }
 }
 
@@ -116,12 +115,7 @@ fn repository(payload: &Value) -> Read<Repository> {
     }
     let installation = id(&payload["installation"]["id"])
         .ok_or("the event names no installation of the app, so nothing may be asked")?;
-    Ok(Repository {
-        forge: ForgeKind::Github,
-        owner: owner.to_owned(),
-        name: name.to_owned(),
-        installation,
-    })
+    Ok(Repository { forge: ForgeKind::Github, owner: owner.to_owned(), name: name.to_owned(), installation })
 }
 
 /// Whether `text` may be an owner or a repository: it becomes part of a path.

@@ -61,9 +61,19 @@ fn d10_numbers_in_strings_are_numbers() {
 #[test]
 fn d10_every_member_may_be_null_missing_or_of_another_type() {
     for pointer in [
-        "/issue", "/issue/number", "/comment", "/comment/id", "/comment/body", "/repository",
-        "/repository/name", "/repository/owner", "/installation", "/installation/id", "/sender",
-        "/sender/id", "/sender/login",
+        "/issue",
+        "/issue/number",
+        "/comment",
+        "/comment/id",
+        "/comment/body",
+        "/repository",
+        "/repository/name",
+        "/repository/owner",
+        "/installation",
+        "/installation/id",
+        "/sender",
+        "/sender/id",
+        "/sender/login",
     ] {
         for replacement in [Value::Null, json!([]), json!(true), json!(-1), json!(1e300)] {
             let mut payload = comment_payload();
