@@ -38,6 +38,7 @@ CREATE TABLE runs (
     id TEXT NOT NULL PRIMARY KEY,
     job TEXT NOT NULL REFERENCES jobs (id),
     semantic_key TEXT NOT NULL UNIQUE,
+    lane TEXT,
     state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'suspended', 'finished')),
     detail TEXT NOT NULL,
     fence BIGINT NOT NULL DEFAULT 0,
@@ -50,8 +51,8 @@ CREATE TABLE runs (
     updated_at BIGINT NOT NULL,
     finished_at BIGINT
 );
-CREATE INDEX runs_waiting ON runs (created_at, id) WHERE state = 'queued';
-CREATE INDEX runs_leased ON runs (lease_until) WHERE state = 'running';
+CREATE INDEX runs_waiting ON runs (created_at, id) WHERE state IN ('queued', 'running');
+CREATE UNIQUE INDEX runs_one_per_lane ON runs (lane) WHERE state = 'running';
 CREATE INDEX runs_job ON runs (job);
 CREATE INDEX runs_created ON runs (created_at);
 

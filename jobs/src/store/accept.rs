@@ -101,13 +101,22 @@ async fn queue(
     semantic_key: &str,
     now: Millis,
 ) -> Result<Acceptance, StoreError> {
-    const RUN: &str = "INSERT INTO runs (id, job, semantic_key, state, detail, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT (semantic_key) DO NOTHING";
+    const RUN: &str = "INSERT INTO runs (id, job, semantic_key, lane, state, detail, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (semantic_key) DO NOTHING";
     const SAME: &str = "SELECT id FROM runs WHERE semantic_key = $1";
     let job = keep_job(tx, spec, now).await?;
     let (run, state, key) = (RunId::fresh(now), RunState::Queued, plain(semantic_key));
-    let queued =
-        execute!(tx, RUN, run.as_str(), job.as_str(), key.as_str(), state.name(), json(&state), now)?;
+    let queued = execute!(
+        tx,
+        RUN,
+        run.as_str(),
+        job.as_str(),
+        key.as_str(),
+        lane(spec),
+        state.name(),
+        json(&state),
+        now
+    )?;
     if queued == 0 {
         let found = fetch_optional!(tx, (String,), SAME, key.as_str())?;
         let (run,) = found.ok_or_else(|| StoreError::NotFound { what: format!("run of request {key}") })?;
@@ -116,6 +125,17 @@ async fn queue(
     outbox::tell_check_run(tx, &run, now).await?;
     tx.ring(Topic::Runs);
     Ok(Acceptance::Queued { run, job })
+}
+
+/// Runs on the same commit of the same repository do not run at once; those on a checkout do.
+fn lane(spec: &JobSpec) -> Option<String> {
+    let repository = &spec.repository;
+    match &spec.subject {
+        Subject::PullRequest { .. } | Subject::Issue { .. } => {
+            Some(plain(&format!("{} {repository} {}", repository.forge.name(), spec.head)))
+        }
+        Subject::Checkout => None,
+    }
 }
 
 /// Keeps the job, which is its own name: the same one again is the same row.

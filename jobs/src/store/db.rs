@@ -57,6 +57,7 @@ macro_rules! fetch_all {
 /// SQLite takes one writer at a time; waiting in our own queue is fair and wakes at once.
 const SQLITE_READERS: u32 = 4;
 const SQLITE_BUSY: Duration = Duration::from_secs(30);
+const SQLITE_MIGRATION_TRIES: u32 = 4;
 const POSTGRES_CONNECTIONS: u32 = 16;
 const ACQUIRE: Duration = Duration::from_secs(30);
 
@@ -102,12 +103,7 @@ impl Db {
         } else {
             return Err(StoreError::Url(without_password(url)));
         };
-        let migrator = super::migrations::migrator();
-        match &pool {
-            Pool::Sqlite { writer, .. } => migrator.run(writer).await,
-            Pool::Postgres(pool) => migrator.run(pool).await,
-        }
-        .map_err(StoreError::Migrate)?;
+        migrate(&pool).await?;
         let bells = Bells::new();
         let listener = match &pool {
             Pool::Sqlite { .. } => None,
@@ -191,6 +187,24 @@ impl Tx {
     }
 }
 
+/// Brings the schema up to date. PostgreSQL nodes wait for each other; on SQLite one that was
+/// overtaken by another process fails, and finds at its next try that nothing is left to do.
+async fn migrate(pool: &Pool) -> Result<(), StoreError> {
+    let migrator = super::migrations::migrator();
+    match pool {
+        Pool::Sqlite { writer, .. } => {
+            for _ in 1..SQLITE_MIGRATION_TRIES {
+                if migrator.run(writer).await.is_ok() {
+                    return Ok(());
+                }
+            }
+            migrator.run(writer).await
+        }
+        Pool::Postgres(pool) => migrator.run(pool).await,
+    }
+    .map_err(StoreError::Migrate)
+}
+
 async fn open_sqlite(url: &str) -> Result<Pool, StoreError> {
     // Each connection would have a memory of its own, and a crash would lose what was answered 2xx.
     if url.contains(":memory:") || url.contains("mode=memory") {
@@ -234,3 +248,6 @@ fn without_password(url: &str) -> String {
         Ok(_) | Err(_) => url.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,11 +100,18 @@ async fn commit_all(db: Db, mut waiting: mpsc::Receiver<Waiting>) {
     }
 }
 
+/// Writes the batch, and gives what became of each delivery in the batch's order.
+///
+/// The rows are written in the order of their keys: two nodes whose batches share deliveries would
+/// else wait for each other crosswise.
 async fn commit(db: &Db, batch: &[Waiting]) -> Result<Vec<Recorded>, StoreError> {
+    let mut order: Vec<usize> = (0..batch.len()).collect();
+    let key = |place: usize| &batch[place].delivery.key;
+    order.sort_by(|&left, &right| (key(left).forge, &key(left).id).cmp(&(key(right).forge, &key(right).id)));
     let mut tx = db.write().await?;
-    let mut recorded = Vec::with_capacity(batch.len());
-    for waiting in batch {
-        recorded.push(deliveries::record_in(&mut tx, &waiting.delivery).await?);
+    let mut recorded = vec![Recorded::Known; batch.len()];
+    for place in order {
+        recorded[place] = deliveries::record_in(&mut tx, &batch[place].delivery).await?;
     }
     crate::fault::point("before-delivery-commit");
     tx.commit().await?;

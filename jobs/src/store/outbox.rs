@@ -114,7 +114,8 @@ pub(super) async fn tell_check_run(tx: &mut Tx, run: &RunId, now: Millis) -> Res
 
 /// Claims the message that has waited longest. `None` means: look again later.
 ///
-/// While one message of a run is being sent, no other of that run is.
+/// A run's check run is told by one sender at a time; other messages of the run wait for it where
+/// their claimers can see it.
 pub async fn claim(
     db: &Db,
     node: &str,

@@ -17,6 +17,9 @@ use super::{journal, launches, outbox, receipts};
 
 pub use super::view::{by_check_run, find, list, of_subject, view};
 
+/// A claimer that lost so often in a row looks again later.
+const MAX_LOST_CLAIMS: u32 = 64;
+
 /// A run that this worker holds while its lease lasts.
 #[derive(Clone, Debug)]
 pub struct Claimed {
@@ -67,7 +70,8 @@ pub struct Settlement {
     pub now: Millis,
 }
 
-/// Claims the run that has waited longest, or one whose worker has let its lease run out.
+/// Claims the run that has waited longest, or one whose worker has let its lease run out. Of the runs
+/// on one commit only one runs at a time.
 ///
 /// A run that was left with a launch whose result is not known is suspended instead, and the next
 /// one is looked at. `None` means: look again later.
@@ -77,36 +81,60 @@ pub async fn claim(
     lease_ms: Millis,
     now: Millis,
 ) -> Result<Option<Claimed>, StoreError> {
-    loop {
+    let mut lost = 0;
+    while lost < MAX_LOST_CLAIMS {
         match claim_one(db, node, lease_ms, now).await? {
             Taken::Claimed(claimed) => return Ok(Some(*claimed)),
             Taken::Suspended => {}
+            Taken::Lost => lost += 1,
             Taken::Nothing => return Ok(None),
         }
     }
+    Ok(None)
 }
 
 enum Taken {
     Claimed(Box<Claimed>),
     Suspended,
+    /// Another claimer was faster; there is more.
+    Lost,
     Nothing,
 }
 
+/// Which runs may be claimed at `$1`: those that wait, and those whose worker let its lease run out;
+/// but none whose lane another run holds.
+macro_rules! claimable {
+    () => {
+        "runs.state IN ('queued', 'running') AND (runs.state = 'queued' OR runs.lease_until <= $1)
+         AND NOT EXISTS (SELECT 1 FROM runs AS holder WHERE holder.lane = runs.lane
+                         AND holder.state = 'running' AND holder.id <> runs.id)"
+    };
+}
+
 async fn claim_one(db: &Db, node: &str, lease_ms: Millis, now: Millis) -> Result<Taken, StoreError> {
-    const SQL: &str = "UPDATE runs SET state = 'running', detail = $1, fence = fence + 1,
-            lease_until = $2, node = $3, started_at = COALESCE(started_at, $4), updated_at = $4
-        WHERE id = (SELECT id FROM runs
-                    WHERE state = 'queued' OR (state = 'running' AND lease_until <= $4)
-                    ORDER BY created_at, id LIMIT 1)
-          AND (state = 'queued' OR (state = 'running' AND lease_until <= $4))
-        RETURNING id, job, fence, halt, created_at, started_at";
+    const SQL: &str = concat!(
+        "UPDATE runs SET state = 'running', detail = $2, fence = fence + 1, lease_until = $3,
+            node = $4, started_at = COALESCE(started_at, $1), updated_at = $1
+         WHERE id = (SELECT id FROM runs WHERE ",
+        claimable!(),
+        " ORDER BY created_at, id LIMIT 1) AND ",
+        claimable!(),
+        " RETURNING id, job, fence, halt, created_at, started_at"
+    );
     type Row = (String, String, i64, Option<String>, i64, i64);
     // A run whose lease was lost is queued again and claimed, in one step.
     let running = json(&RunState::Queued.apply(RunEvent::Claim)?);
     let mut tx = db.write().await?;
     let lease_until = now.saturating_add(lease_ms);
-    let row = fetch_optional!(tx, Row, SQL, running, lease_until, plain(node), now)?;
-    let Some((run, job, fence, halt, created_at, started_at)) = row else { return Ok(Taken::Nothing) };
+    let row = match fetch_optional!(tx, Row, SQL, now, running, lease_until, plain(node)) {
+        Ok(row) => row,
+        // On PostgreSQL two claimers of one lane meet in its index, and the second has lost.
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Ok(Taken::Lost),
+        Err(error) => return Err(error.into()),
+    };
+    let Some((run, job, fence, halt, created_at, started_at)) = row else {
+        return if is_work_left(&mut tx, now).await? { Ok(Taken::Lost) } else { Ok(Taken::Nothing) };
+    };
     let (run, job_id) = (parse::<RunId>("a run's id", &run)?, parse::<JobId>("a job's id", &job)?);
     if launches::mark_uncertain(&mut tx, &run, now).await? > 0 {
         let why = Suspension::UncertainLaunch;
@@ -121,6 +149,12 @@ async fn claim_one(db: &Db, node: &str, lease_ms: Millis, now: Millis) -> Result
     let halt = halt.map(|halt| from_json("a halt request", &halt)).transpose()?;
     let claimed = Claimed { run, job_id, job, fence: Fence(fence), halt, created_at, started_at };
     Ok(Taken::Claimed(Box::new(claimed)))
+}
+
+/// On PostgreSQL a losing claimer gets no row though there is more.
+async fn is_work_left(tx: &mut Tx, now: Millis) -> Result<bool, StoreError> {
+    const SQL: &str = concat!("SELECT id FROM runs WHERE ", claimable!(), " LIMIT 1");
+    Ok(fetch_optional!(tx, (String,), SQL, now)?.is_some())
 }
 
 /// Prolongs the lease.

@@ -84,13 +84,13 @@ pub fn account(login: &str) -> Account {
     Account { id: 42, login: login.to_owned() }
 }
 
-/// A job that was asked for by `origin`.
+/// A job that was asked for by `origin`, on a commit of its own.
 pub fn spec(origin: &str) -> JobSpec {
     JobSpec {
         repository: repository(),
         subject: Subject::PullRequest { number: 5 },
         goal: Goal::Repair,
-        head: "a".repeat(40).parse().unwrap(),
+        head: Digest::of(origin).to_string()[..40].parse().unwrap(),
         tree: "b".repeat(40).parse().unwrap(),
         base: "c".repeat(40).parse().unwrap(),
         fetch_ref: "refs/pull/5/head".to_owned(),

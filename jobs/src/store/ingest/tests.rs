@@ -51,3 +51,34 @@ async fn more_bytes_than_may_wait_are_refused_at_once() {
 async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
     std::future::poll_fn(|cx| std::task::Poll::Ready(future.as_mut().poll(cx))).await
 }
+
+#[tokio::test]
+async fn two_nodes_that_get_the_same_deliveries_crosswise_do_not_block_each_other() {
+    each_db(async |db| {
+        let other = super::super::testing::second_node(&db).await;
+        let nodes = [db.clone(), other.clone().unwrap_or(db)];
+        let mut answers = Vec::new();
+        let mut tasks = Vec::new();
+        for (node, db) in nodes.into_iter().enumerate() {
+            let (ingest, task) = Ingest::start(db);
+            tasks.push(task);
+            for number in 0..200 {
+                let id = if node == 0 { number } else { 199 - number };
+                let ingest = ingest.clone();
+                answers.push(tokio::spawn(async move { ingest.record(delivery(&format!("{id:03}"))).await }));
+            }
+        }
+        let mut new = 0;
+        for answer in answers {
+            new += u32::from(answer.await.unwrap().unwrap() == Recorded::New);
+        }
+        assert_eq!(new, 200);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        if let Some(other) = other {
+            other.close().await;
+        }
+    })
+    .await;
+}

@@ -1,8 +1,9 @@
 use std::collections::HashSet;
 
+use super::super::accept;
 use super::super::receipts::ReceiptKind;
 use super::super::steps::{self, NewStep};
-use super::super::testing::{LEASE, START, each_db, queue, running, signed};
+use super::super::testing::{LEASE, START, admit, each_db, queue, running, signed};
 use super::*;
 use crate::forge::ForgeKind;
 use crate::message::{MessageBody, MessageState};
@@ -304,6 +305,43 @@ async fn a_receipt_after_the_seal_takes_its_place_or_none() {
             kept.iter().map(|one| one.kind).collect::<Vec<_>>(),
             [ReceiptKind::Seal, ReceiptKind::Authorize]
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn runs_on_one_commit_run_one_after_the_other() {
+    each_db(async |db| {
+        let first = accept(&db, admit("comment/1", "a", START)).await.unwrap();
+        let second = accept(&db, admit("comment/1", "b", START + 1)).await.unwrap();
+        assert_ne!(first, second);
+        let other = queue(&db, "comment/2", START + 2).await;
+        let held = claim(&db, "n", LEASE, START + 2).await.unwrap().unwrap();
+        assert_eq!(claim(&db, "n", LEASE, START + 2).await.unwrap().unwrap().run, other);
+        assert!(claim(&db, "n", LEASE, START + 2).await.unwrap().is_none());
+        settle(&db, settlement(&held)).await.unwrap();
+        assert!(claim(&db, "n", LEASE, START + 2).await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn claimers_of_one_lane_never_run_at_once() {
+    each_db(async |db| {
+        for number in 0..8 {
+            accept(&db, admit("comment/1", &number.to_string(), START)).await.unwrap();
+        }
+        let claimers: Vec<_> = (0..8)
+            .map(|_| {
+                let db = db.clone();
+                tokio::spawn(async move { claim(&db, "n", LEASE, START).await.unwrap() })
+            })
+            .collect();
+        let mut claimed = 0;
+        for claimer in claimers {
+            claimed += u32::from(claimer.await.unwrap().is_some());
+        }
+        assert_eq!(claimed, 1);
     })
     .await;
 }
