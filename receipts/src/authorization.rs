@@ -1,0 +1,138 @@
+//! What a person decided after the seal: `authorize`, and the `push` that it allowed.
+
+use crate::chain::{WriteError, object, text};
+use crate::flat;
+use crate::key::{PublicKey, Signed, Signer, hex};
+use crate::record::{self, Record, Rule, reason_of};
+use crate::time::Timestamp;
+use crate::verify::{Code, Verdict, read_signed};
+
+const AUTHORIZATION_TYPE: &str = "urn:x-whipstitch:authorization:v1";
+const ROLES: &[&str] = &["none", "read", "triage", "write", "maintain", "admin"];
+
+const COMMON: [(&str, Rule); 7] = [
+    ("actor", Rule::Actor),
+    ("issued_at", Rule::Time),
+    ("key_id", Rule::KeyId),
+    ("kind", Rule::Word(&["authorize", "push"])),
+    ("prev", Rule::Hash),
+    ("reason", Rule::Reason),
+    ("run", Rule::Hash),
+];
+const AUTHORIZE: [(&str, Rule); 4] = [
+    ("diff_sha256", Rule::Hash),
+    ("head_commit", Rule::Object),
+    ("origin", Rule::Reason),
+    ("role", Rule::Word(ROLES)),
+];
+const PUSH: [(&str, Rule); 3] = [("commit", Rule::Object), ("ref", Rule::Reason), ("tree", Rule::Object)];
+
+/// A person's recorded yes to one exact patch on one exact commit.
+#[derive(Clone, Debug)]
+pub struct Authorize<'a> {
+    pub run: [u8; 32],
+    /// Digest of the run's seal.
+    pub seal: [u8; 32],
+    pub actor: &'a str,
+    pub role: &'a str,
+    pub reason: &'a str,
+    /// The comment or click: `comment/123`.
+    pub origin: &'a str,
+    pub issued_at: Timestamp,
+    pub diff: [u8; 32],
+    /// Hex.
+    pub head_commit: &'a str,
+}
+
+/// What was pushed under an authorization.
+#[derive(Clone, Debug)]
+pub struct Push<'a> {
+    pub run: [u8; 32],
+    /// Digest of the `authorize` record.
+    pub authorization: [u8; 32],
+    pub actor: &'a str,
+    pub reason: &'a str,
+    pub issued_at: Timestamp,
+    /// The full name of the ref.
+    pub reference: &'a str,
+    /// Hex.
+    pub commit: &'a str,
+    pub tree: &'a str,
+}
+
+/// Signs an authorization.
+pub fn authorize(signer: &Signer, record: &Authorize<'_>) -> Result<Signed, WriteError> {
+    write(
+        signer,
+        vec![
+            text("kind", "authorize".to_owned()),
+            text("run", hex(&record.run)),
+            text("prev", hex(&record.seal)),
+            text("actor", record.actor.to_owned()),
+            text("reason", reason_of(record.reason)),
+            text("issued_at", record.issued_at.to_string()),
+            text("role", record.role.to_owned()),
+            text("origin", reason_of(record.origin)),
+            text("diff_sha256", hex(&record.diff)),
+            text("head_commit", object(record.head_commit)),
+        ],
+    )
+}
+
+/// Signs the record of a push.
+pub fn push(signer: &Signer, record: &Push<'_>) -> Result<Signed, WriteError> {
+    write(
+        signer,
+        vec![
+            text("kind", "push".to_owned()),
+            text("run", hex(&record.run)),
+            text("prev", hex(&record.authorization)),
+            text("actor", record.actor.to_owned()),
+            text("reason", reason_of(record.reason)),
+            text("issued_at", record.issued_at.to_string()),
+            text("ref", record.reference.to_owned()),
+            text("commit", object(record.commit)),
+            text("tree", object(record.tree)),
+        ],
+    )
+}
+
+fn write(signer: &Signer, mut members: flat::Members) -> Result<Signed, WriteError> {
+    members.push(text("_type", AUTHORIZATION_TYPE.to_owned()));
+    members.push(text("key_id", signer.key_id()));
+    schema(members.clone()).map_err(|_| WriteError::Schema)?;
+    Ok(signer.sign(flat::write(&members)))
+}
+
+fn schema(members: flat::Members) -> Result<Record, Code> {
+    record::typed(members, AUTHORIZATION_TYPE, |kind| match kind {
+        "authorize" => Some([&COMMON[..], &AUTHORIZE[..]].concat()),
+        "push" => Some([&COMMON[..], &PUSH[..]].concat()),
+        _ => None,
+    })
+}
+
+/// Verifies `authorize`, then optionally `push`, after the seal whose digest is `seal`.
+pub fn verify_authorizations(records: &[Signed], seal: [u8; 32], key: &[u8; 32]) -> Verdict {
+    let Ok(key) = PublicKey::from_raw(key) else { return Verdict::Invalid { code: Code::Key, index: 0 } };
+    let mut authorization = None;
+    for (index, signed) in records.iter().enumerate() {
+        let read = read_signed(signed, &key, schema).and_then(|record| {
+            let wanted = match record.text("kind") {
+                "authorize" => Some(seal),
+                _ => authorization.take(),
+            };
+            if wanted.is_none_or(|wanted| record.text("prev") != hex(&wanted)) {
+                return Err(Code::Prev);
+            }
+            if record.text("kind") == "authorize" {
+                authorization = Some(signed.digest());
+            }
+            Ok(())
+        });
+        if let Err(code) = read {
+            return Verdict::Invalid { code, index };
+        }
+    }
+    Verdict::ValidReceipt
+}

@@ -1,0 +1,200 @@
+//! Ed25519, strictly: S < L, A and R canonical, neither of small order, the cofactorless equation.
+
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey, pkcs8::DecodePublicKey};
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256 of `bytes`.
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes all that is written");
+        text
+    })
+}
+
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 2 * N || !bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    let mut out = [0; N];
+    for (index, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(out)
+}
+
+/// Bytes and the detached signature over them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signed {
+    pub bytes: Vec<u8>,
+    pub signature: [u8; 64],
+}
+
+impl Signed {
+    /// SHA-256 of the signed bytes.
+    pub fn digest(&self) -> [u8; 32] {
+        digest(&self.bytes)
+    }
+
+    /// The digest as 64 lowercase hex digits.
+    pub fn digest_hex(&self) -> String {
+        hex(&self.digest())
+    }
+}
+
+/// Holds a private key; signs records that this crate composed, and nothing else.
+pub struct Signer(SigningKey);
+
+impl Signer {
+    /// The key whose RFC 8032 seed is `seed`.
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(SigningKey::from_bytes(seed))
+    }
+
+    /// The raw public key.
+    pub fn public_key(&self) -> [u8; 32] {
+        self.0.verifying_key().to_bytes()
+    }
+
+    /// `ed25519:` and the hex SHA-256 of the raw public key.
+    pub fn key_id(&self) -> String {
+        key_id(&self.public_key())
+    }
+
+    pub(crate) fn sign(&self, text: String) -> Signed {
+        let bytes = text.into_bytes();
+        let signature = self.0.sign(&bytes).to_bytes();
+        Signed { bytes, signature }
+    }
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Signer({})", self.key_id())
+    }
+}
+
+fn key_id(raw: &[u8; 32]) -> String {
+    format!("ed25519:{}", hex(&digest(raw)))
+}
+
+/// A text or file that is no usable public key.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not an Ed25519 public key: give 32 raw bytes, 64 hex digits or an SPKI PEM, of a key that is not of small order"
+)]
+pub struct KeyError;
+
+/// A public key that a signature may be held against.
+#[derive(Clone, Debug)]
+pub struct PublicKey {
+    key: VerifyingKey,
+    id: String,
+}
+
+impl PublicKey {
+    /// A raw key; refuses one that is not canonical or of small order.
+    pub fn from_raw(raw: &[u8; 32]) -> Result<Self, KeyError> {
+        let key = VerifyingKey::from_bytes(raw).map_err(|_| KeyError)?;
+        if key.is_weak() || !is_canonical_point(raw) {
+            return Err(KeyError);
+        }
+        Ok(Self { key, id: key_id(raw) })
+    }
+
+    /// What a person gives: 32 raw bytes, 64 hex digits, or an SPKI PEM.
+    pub fn parse(input: &[u8]) -> Result<Self, KeyError> {
+        if let Ok(raw) = <&[u8; 32]>::try_from(input) {
+            return Self::from_raw(raw);
+        }
+        let text = std::str::from_utf8(input).map_err(|_| KeyError)?.trim();
+        if let Some(raw) = unhex::<32>(text) {
+            return Self::from_raw(&raw);
+        }
+        let key = VerifyingKey::from_public_key_pem(text).map_err(|_| KeyError)?;
+        Self::from_raw(&key.to_bytes())
+    }
+
+    /// `ed25519:` and the hex SHA-256 of the raw key.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether `signature` is a strict signature of `message`.
+    pub fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        let (r, s) = signature.split_at(32);
+        is_below_order(s)
+            && <&[u8; 32]>::try_from(r).is_ok_and(is_canonical_point)
+            && self.key.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
+    }
+}
+
+/// The group's order L, little-endian (RFC 8032, 5.1).
+const ORDER: [u8; 32] = [
+    0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+];
+
+/// Whether S < L. Said here too, since a feature of the library that any crate can switch on drops it.
+fn is_below_order(s: &[u8]) -> bool {
+    s.iter().rev().lt(ORDER.iter().rev())
+}
+
+/// Whether y < 2^255 - 19, and the sign bit is not set on a point whose x is 0.
+fn is_canonical_point(raw: &[u8; 32]) -> bool {
+    let mut prime = [0xff; 32];
+    prime[0] = 0xed;
+    prime[31] = 0x7f;
+    let mut y = *raw;
+    y[31] &= 0x7f;
+    if !y.iter().rev().lt(prime.iter().rev()) {
+        return false;
+    }
+    let mut one = [0; 32];
+    one[0] = 1;
+    let mut minus_one = prime;
+    minus_one[0] = 0xec;
+    let zero_x = y == one || y == minus_one;
+    !(zero_x && raw[31] & 0x80 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_vector_of_rfc_8032_holds() {
+        let seed = unhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60").unwrap();
+        let signer = Signer::from_seed(&seed);
+        assert_eq!(
+            hex(&signer.public_key()),
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+        );
+        let signed = signer.sign(String::new());
+        assert!(hex(&signed.signature).starts_with("e5564300c360ac729086e2cc806e828a"));
+        assert!(PublicKey::from_raw(&signer.public_key()).unwrap().verifies(b"", &signed.signature));
+    }
+
+    #[test]
+    fn s_plus_l_and_small_order_keys_are_refused() {
+        let signer = Signer::from_seed(&[7; 32]);
+        let key = PublicKey::from_raw(&signer.public_key()).unwrap();
+        let mut signature = signer.sign("x".to_owned()).signature;
+        let mut carry = 0;
+        for (byte, order) in signature[32..].iter_mut().zip(ORDER) {
+            let sum = u16::from(*byte) + u16::from(order) + carry;
+            *byte = sum.to_le_bytes()[0];
+            carry = sum >> 8;
+        }
+        assert!(!key.verifies(b"x", &signature));
+        let mut identity = [0; 32];
+        identity[0] = 1;
+        assert_eq!(PublicKey::from_raw(&identity).unwrap_err(), KeyError);
+        assert_eq!(PublicKey::from_raw(&[0; 32]).unwrap_err(), KeyError);
+    }
+}
