@@ -9,7 +9,7 @@ use crate::id::Fence;
 use super::db::{Db, Tx};
 use super::error::StoreError;
 use super::outbox::{self, NewMessage};
-use super::row::{from_json, from_word, json, plain};
+use super::row::{MAX_LOST_CLAIMS, from_json, from_word, json, plain};
 use super::wake::Topic;
 
 /// What names a delivery.
@@ -96,31 +96,36 @@ pub async fn claim(
     now: Millis,
 ) -> Result<Option<ClaimedDelivery>, StoreError> {
     // `not_before` is both: when a postponed delivery is due, and when a claimed one's lease ends.
-    const SQL: &str = "UPDATE deliveries SET not_before = $1, attempts = attempts + 1,
-            fence = fence + 1, node = $2
+    const SQL: &str = "UPDATE deliveries SET not_before = $2, attempts = attempts + 1,
+            fence = fence + 1, node = $3
         WHERE (forge, id) IN (SELECT forge, id FROM deliveries
-                              WHERE state = 'received' AND not_before <= $3
+                              WHERE state = 'received' AND not_before <= $1
                               ORDER BY not_before, received_at, id LIMIT 1)
-          AND state = 'received' AND not_before <= $3
+          AND state = 'received' AND not_before <= $1
         RETURNING forge, id, event, received_at, attempts, fence";
-    let mut tx = db.write().await?;
-    let row = fetch_optional!(
-        tx,
-        (String, String, String, i64, i64, i64),
-        SQL,
-        now.saturating_add(lease_ms),
-        plain(node),
-        now
-    )?;
-    tx.commit().await?;
-    let Some((forge, id, event, received_at, attempts, fence)) = row else { return Ok(None) };
+    const LEFT: &str = "SELECT id FROM deliveries WHERE state = 'received' AND not_before <= $1 LIMIT 1";
+    for _ in 0..MAX_LOST_CLAIMS {
+        let mut tx = db.write().await?;
+        let row = fetch_optional!(tx, Row, SQL, now, now.saturating_add(lease_ms), plain(node))?;
+        let lost = row.is_none() && fetch_optional!(tx, (String,), LEFT, now)?.is_some();
+        tx.commit().await?;
+        if !lost {
+            return row.map(claimed).transpose();
+        }
+    }
+    Ok(None)
+}
+
+type Row = (String, String, String, i64, i64, i64);
+
+fn claimed((forge, id, event, received_at, attempts, fence): Row) -> Result<ClaimedDelivery, StoreError> {
     let key = DeliveryKey { forge: from_word("a delivery's forge", &forge)?, id };
-    Ok(Some(ClaimedDelivery {
+    Ok(ClaimedDelivery {
         ticket: Ticket { key, fence: Fence(fence) },
         event: from_json("a delivery's event", &event)?,
         received_at,
         attempts: super::row::count("a delivery's attempts", attempts)?,
-    }))
+    })
 }
 
 /// Puts a delivery back until `not_before`, with the reason.

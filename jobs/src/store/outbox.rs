@@ -10,6 +10,7 @@ use crate::message::{Address, MessageBody, MessageState};
 
 use super::db::{Db, Tx};
 use super::error::StoreError;
+use super::row::MAX_LOST_CLAIMS;
 use super::row::{count, from_json, json, parse, plain};
 use super::wake::Topic;
 
@@ -112,6 +113,16 @@ pub(super) async fn tell_check_run(tx: &mut Tx, run: &RunId, now: Millis) -> Res
     Ok(())
 }
 
+/// Which messages may be sent at `$1`.
+macro_rules! sendable {
+    () => {
+        "outbox.state = 'pending' AND outbox.not_before <= $1 AND outbox.lease_until <= $1
+         AND NOT EXISTS (SELECT 1 FROM outbox AS other
+                         WHERE other.run = outbox.run AND other.state = 'pending'
+                           AND other.lease_until > $1)"
+    };
+}
+
 /// Claims the message that has waited longest. `None` means: look again later.
 ///
 /// A run's check run is told by one sender at a time; other messages of the run wait for it where
@@ -122,31 +133,41 @@ pub async fn claim(
     lease_ms: Millis,
     now: Millis,
 ) -> Result<Option<ClaimedMessage>, StoreError> {
-    const SQL: &str = "UPDATE outbox SET lease_until = $1, node = $2, attempts = attempts + 1,
-            fence = fence + 1, updated_at = $3
-        WHERE id = (SELECT waiting.id FROM outbox AS waiting
-                    WHERE waiting.state = 'pending' AND waiting.not_before <= $3
-                      AND waiting.lease_until <= $3
-                      AND NOT EXISTS (SELECT 1 FROM outbox AS other
-                                      WHERE other.run = waiting.run AND other.state = 'pending'
-                                        AND other.lease_until > $3)
-                    ORDER BY waiting.created_at, waiting.id LIMIT 1)
-          AND state = 'pending' AND not_before <= $3 AND lease_until <= $3
-        RETURNING id, address, body, attempts, fence, revision";
-    let mut tx = db.write().await?;
-    type Row = (String, String, String, i64, i64, i64);
-    let row = fetch_optional!(tx, Row, SQL, now.saturating_add(lease_ms), plain(node), now)?;
-    tx.commit().await?;
-    let Some((id, address, body, attempts, fence, revision)) = row else { return Ok(None) };
+    const SQL: &str = concat!(
+        "UPDATE outbox SET lease_until = $2, node = $3, attempts = attempts + 1, fence = fence + 1,
+            updated_at = $1
+         WHERE id = (SELECT id FROM outbox WHERE ",
+        sendable!(),
+        " ORDER BY created_at, id LIMIT 1) AND ",
+        sendable!(),
+        " RETURNING id, address, body, attempts, fence, revision"
+    );
+    const LEFT: &str = concat!("SELECT id FROM outbox WHERE ", sendable!(), " LIMIT 1");
+    for _ in 0..MAX_LOST_CLAIMS {
+        let mut tx = db.write().await?;
+        let row = fetch_optional!(tx, Row, SQL, now, now.saturating_add(lease_ms), plain(node))?;
+        let lost = row.is_none() && fetch_optional!(tx, (String,), LEFT, now)?.is_some();
+        tx.commit().await?;
+        if !lost {
+            return row.map(claimed).transpose();
+        }
+    }
+    Ok(None)
+}
+
+type Row = (String, String, String, i64, i64, i64);
+
+fn claimed(row: Row) -> Result<ClaimedMessage, StoreError> {
+    let (id, address, body, attempts, fence, revision) = row;
     crate::fault::point("after-message-claim");
-    Ok(Some(ClaimedMessage {
+    Ok(ClaimedMessage {
         id: parse("a message's id", &id)?,
         address: from_json("a message's address", &address)?,
         body: from_json("a message's body", &body)?,
         attempts: count("a message's attempts", attempts)?,
         fence: Fence(fence),
         revision,
-    }))
+    })
 }
 
 /// The forge has the message, under this id.

@@ -6,6 +6,10 @@ use serde::de::DeserializeOwned;
 use super::error::StoreError;
 use super::signed::Signed;
 
+/// On PostgreSQL a losing claimer gets no row though there is more, and tries again at once; one that
+/// has lost so often in a row looks again later.
+pub(super) const MAX_LOST_CLAIMS: u32 = 64;
+
 /// A value as JSON text.
 pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our values have string keys and finite numbers")

@@ -10,15 +10,12 @@ use crate::run::{HaltReason, Outcome, Phase, RunEvent, RunState, Suspension};
 use super::db::{Db, Tx};
 use super::error::StoreError;
 use super::receipts::NewReceipt;
-use super::row::{from_json, json, parse, plain};
+use super::row::{MAX_LOST_CLAIMS, from_json, json, parse, plain};
 use super::signed::Signed;
 use super::wake::Topic;
 use super::{journal, launches, outbox, receipts};
 
 pub use super::view::{by_check_run, find, list, of_subject, view};
-
-/// A claimer that lost so often in a row looks again later.
-const MAX_LOST_CLAIMS: u32 = 64;
 
 /// A run that this worker holds while its lease lasts.
 #[derive(Clone, Debug)]

@@ -149,3 +149,24 @@ async fn the_last_state_is_always_told_however_senders_and_changes_meet() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn as_many_claimers_as_messages_get_one_each_at_the_first_asking() {
+    each_db(async |db| {
+        for number in 0..8 {
+            enqueue(&db, &comment(&number.to_string(), 0), START).await.unwrap();
+        }
+        let claimers: Vec<_> = (0..8)
+            .map(|_| {
+                let db = db.clone();
+                tokio::spawn(async move { claim(&db, "n", LEASE, START).await.unwrap().unwrap().id })
+            })
+            .collect();
+        let mut claimed = std::collections::HashSet::new();
+        for claimer in claimers {
+            claimed.insert(claimer.await.unwrap());
+        }
+        assert_eq!(claimed.len(), 8);
+    })
+    .await;
+}
