@@ -87,7 +87,7 @@ impl BareRepository {
 
     /// The bytes of a blob.
     pub fn blob(&self, object: &str) -> Result<Vec<u8>> {
-        Ok(self.run(self.command(&["cat-file", "blob", object]), &[])?)
+        self.run(self.command(&["cat-file", "blob", object]), &[])
     }
 
     /// A commit's tree, parents and message.

@@ -3,3 +3,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod git;
+pub mod github;
+
+/// Installs the process's one TLS provider; may be called again.
+pub fn install_crypto() {
+    // Only the first call of a process installs it; a later one finds it there.
+    let _already = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
