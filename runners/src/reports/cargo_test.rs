@@ -4,7 +4,7 @@
 //! believed only when its numbers add up to N; of several, the worst stands. A block without one means that
 //! the process died or left on its own, and cargo's `error: test failed` overrules any line that says ok.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use jobs::verdict::{Counts, Severity, TestFailure, TestState};
 
@@ -40,6 +40,26 @@ pub(super) fn read(input: &Input<'_>) -> Reading {
     judge_blocks(&mut reading, input, &run.blocks, &cargo, &totals);
     reading
 }
+
+/// The blocks of a libtest-like JSON stream.
+pub(super) fn libtest_blocks(stdout: &[u8]) -> blocks::Run {
+    let mut run = blocks::Run::default();
+    libtest_json::parse(stdout, &mut run);
+    run
+}
+
+/// Adds blocks that no cargo line names to a reading.
+pub(super) fn take_blocks(reading: &mut Reading, input: &Input<'_>, run: &blocks::Run) {
+    let mut totals = Totals::default();
+    for block in &run.blocks {
+        take_block(reading, input, block, "", &mut totals);
+    }
+    if totals.unfinished > 0 {
+        reading.open("a suite began and never gave its result");
+    }
+}
+
+pub(super) use blocks::tell;
 
 /// What cargo itself says about the run.
 struct Cargo {
@@ -150,13 +170,20 @@ fn take_block(reading: &mut Reading, input: &Input<'_>, block: &Block, binary: &
     }
     for name in &listed {
         reading.test(&id(name), TestState::Failed);
-        let (message, excerpt, place) = block.story(name);
-        let (file, line) = match place {
+        let story = block.story(name);
+        let told = tell(story);
+        let (file, line) = match told.place {
             Some((file, line)) => (Some(input.path(&file)), line),
             None => (None, None),
         };
         let file = file.or_else(|| doctest_file(name).map(|file| input.path(file)));
-        reading.failure(TestFailure { name: (*name).clone(), file, line, message, excerpt });
+        reading.failure(TestFailure {
+            name: (*name).clone(),
+            file,
+            line,
+            message: told.message,
+            excerpt: story.join("\n"),
+        });
     }
 }
 
@@ -202,8 +229,7 @@ fn judge_blocks(reading: &mut Reading, input: &Input<'_>, blocks: &[Block], carg
 fn name_the_crash(reading: &mut Reading, input: &Input<'_>, blocks: &[Block], cargo: &Cargo) {
     let signal = cargo.signal.clone().unwrap_or_default();
     let begun = blocks.iter().filter(|block| block.result.is_none()).filter_map(|block| block.begun.clone());
-    let names: BTreeMap<String, ()> =
-        cargo.crashed.iter().cloned().chain(begun).map(|name| (name, ())).collect();
+    let names: BTreeSet<String> = cargo.crashed.iter().cloned().chain(begun).collect();
     if names.is_empty() {
         reading.note(format!("a test binary died of {signal}; which test did it is not told"));
     }
@@ -215,8 +241,7 @@ fn name_the_crash(reading: &mut Reading, input: &Input<'_>, blocks: &[Block], ca
             text
         },
     );
-    for name in names.into_keys() {
-        reading.test(&name, TestState::Failed);
+    for name in names {
         reading.failure(TestFailure {
             name,
             file: None,

@@ -8,7 +8,9 @@ use super::xml::{self, Node};
 
 /// More test cases than this in one document are not kept.
 const CASES: usize = 200_000;
-const TEXT_BYTES: usize = 16 * 1024;
+/// Of a longer text the beginning and the end are kept: the end says where it happened.
+const HEAD_BYTES: usize = 12 * 1024;
+const TAIL_BYTES: usize = 4 * 1024;
 
 /// One `testcase`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +27,8 @@ pub(super) struct Case {
     pub skipped: Option<Trouble>,
     /// Failures of tries after which it was tried again.
     pub retried: usize,
-    pub stdout: String,
+    /// What the test printed, on both streams.
+    pub output: String,
 }
 
 impl Case {
@@ -128,7 +131,7 @@ impl Builder {
             "rerunFailure" | "rerunError" | "flakyFailure" | "flakyError" => {
                 self.open_trouble(Kind::Retried, element);
             }
-            "system-out" => self.collecting_output = true,
+            "system-out" | "system-err" => self.collecting_output = true,
             _ => {}
         }
     }
@@ -182,15 +185,10 @@ impl Builder {
     fn text(&mut self, text: &str) {
         let target = match (&mut self.trouble, &mut self.case) {
             (Some((_, trouble)), _) => &mut trouble.text,
-            (None, Some(case)) if self.collecting_output => &mut case.stdout,
+            (None, Some(case)) if self.collecting_output => &mut case.output,
             (None, _) => return,
         };
-        let room = TEXT_BYTES.saturating_sub(target.len());
-        if text.len() <= room {
-            target.push_str(text);
-        } else if room > 0 {
-            target.push_str(&text::cut(text, room));
-        }
+        append(target, text);
     }
 
     fn close(&mut self, name: &str) {
@@ -203,7 +201,7 @@ impl Builder {
                     }
                 }
             }
-            "system-out" => self.collecting_output = false,
+            "system-out" | "system-err" => self.collecting_output = false,
             "failure" | "error" | "skipped" | "ignored" | "disabled" | "rerunFailure" | "rerunError"
             | "flakyFailure" | "flakyError" => self.close_trouble(),
             _ => {}
@@ -241,6 +239,23 @@ fn add(total: &mut Option<u64>, more: Option<u64>) {
     if let Some(more) = more {
         *total = Some(total.unwrap_or_default().saturating_add(more));
     }
+}
+
+/// Appends to a text of which the beginning and the end are kept.
+fn append(target: &mut String, more: &str) {
+    target.push_str(more);
+    if target.len() <= 2 * (HEAD_BYTES + TAIL_BYTES) {
+        return;
+    }
+    let mut head = HEAD_BYTES;
+    while !target.is_char_boundary(head) {
+        head -= 1;
+    }
+    let mut tail = target.len() - TAIL_BYTES;
+    while !target.is_char_boundary(tail) {
+        tail += 1;
+    }
+    target.replace_range(head..tail, "\n…\n");
 }
 
 /// Adds a document's cases to a reading, counts included; `id` names a case.

@@ -59,6 +59,15 @@ impl<'a> Input<'a> {
         self.raw.ended == Ended::Killed || self.raw.exit_code.is_none_or(|code| code < 0 || code > 128)
     }
 
+    /// Whether the process died of a signal that its own code raises (not one that others send).
+    pub fn crashed(&self) -> bool {
+        self.raw.ended == Ended::ByItself
+            && matches!(
+                self.raw.exit_code,
+                Some(132 | 134..=136 | 138 | 139 | 159 | -11 | -8 | -7 | -6 | -5 | -4)
+            )
+    }
+
     pub fn exit_is_zero(&self) -> bool {
         self.raw.exit_code == Some(0) && self.raw.ended == Ended::ByItself
     }
@@ -268,7 +277,7 @@ impl Reading {
                 self.note("something failed though the command left with exit code 0");
             }
             (Word::Failed, CheckOutcome::Failed)
-        } else if input.died() {
+        } else if input.died() && !(input.crashed() && !self.broken.is_empty()) {
             (Word::Error, CheckOutcome::Inconclusive(self.first_open(&exit)))
         } else if !self.broken.is_empty() {
             for why in self.broken.clone() {

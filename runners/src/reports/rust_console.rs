@@ -37,7 +37,13 @@ pub(super) fn parse<'l>(input: &Input<'_>, lines: impl Iterator<Item = &'l str>)
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
     let mut headline: Option<Headline> = None;
+    let mut kept = false;
     for line in lines {
+        if kept && headline.is_none() {
+            if let (Some(code), Some(last)) = (lint_name(line), found.diagnostics.last_mut()) {
+                last.code.get_or_insert(code);
+            }
+        }
         if let Some(next) = parse_headline(line) {
             finish(&mut found, headline.take());
             headline = Some(next);
@@ -48,9 +54,16 @@ pub(super) fn parse<'l>(input: &Input<'_>, lines: impl Iterator<Item = &'l str>)
             let Some(mut diagnostic) = current.placed(input, place) else { continue };
             headline = None;
             diagnostic.message = text::cut(&diagnostic.message, 2_000);
+            if text::base_name(&diagnostic.file) == "Cargo.toml" {
+                // cargo shows a manifest as rustc shows code, but then nothing was compiled at all.
+                let line = diagnostic.line.unwrap_or_default();
+                found.bare_errors.push(format!("{}:{line}: {}", diagnostic.file, diagnostic.message));
+                continue;
+            }
             let key =
                 (diagnostic.file.clone(), diagnostic.line, diagnostic.column, diagnostic.message.clone());
-            if seen.len() < 20_000 && seen.insert(key) {
+            kept = seen.len() < 20_000 && seen.insert(key);
+            if kept {
                 found.diagnostics.push(diagnostic);
             }
         } else if line.trim().is_empty() || current.lines > 20 {
@@ -61,6 +74,32 @@ pub(super) fn parse<'l>(input: &Input<'_>, lines: impl Iterator<Item = &'l str>)
     }
     finish(&mut found, headline);
     found
+}
+
+/// The lint in a note below a picture: `#[warn(dead_code)]`, `-D clippy::all`, or Clippy's page.
+fn lint_name(line: &str) -> Option<String> {
+    let note = line.trim_start().strip_prefix("= ")?;
+    if let Some((_, name)) = note.split_once("rust-clippy/").and_then(|(_, rest)| rest.split_once('#')) {
+        return Some(format!("clippy::{}", name.trim()));
+    }
+    let note = note.strip_prefix("note: ")?;
+    for level in ["`#[warn(", "`#[deny(", "`#[forbid(", "`#![warn(", "`#![deny("] {
+        if let Some((name, _)) = note.strip_prefix(level).and_then(|rest| rest.split_once(')')) {
+            return Some(name.to_owned());
+        }
+    }
+    for level in [
+        "`-W ",
+        "`-D ",
+        "`-F ",
+        "requested on the command line with `-W ",
+        "requested on the command line with `-D ",
+    ] {
+        if let Some((name, _)) = note.strip_prefix(level).and_then(|rest| rest.split_once('`')) {
+            return Some(name.replace('-', "_"));
+        }
+    }
+    None
 }
 
 struct Headline {

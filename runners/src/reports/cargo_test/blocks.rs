@@ -6,11 +6,13 @@ use crate::reports::text;
 
 /// Lines of one test's captured output that are kept for its excerpt.
 const STORY_LINES: usize = 60;
+const STORY_LINE_BYTES: usize = 2_000;
+const STORIES: usize = 1_000;
 const KEPT_TESTS: usize = 200_000;
 
 /// What a status word says.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Stated {
+pub(in crate::reports) enum Stated {
     Ok,
     Ignored,
     Failed,
@@ -18,7 +20,7 @@ pub(super) enum Stated {
 
 /// The numbers of one `test result:` line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Outcome {
+pub(in crate::reports) struct Outcome {
     pub ok: Stated,
     pub passed: u64,
     pub failed: u64,
@@ -35,7 +37,7 @@ impl Outcome {
 
 /// One test binary's output.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Block {
+pub(in crate::reports) struct Block {
     pub announced: u64,
     pub result: Option<Outcome>,
     pub tests: BTreeMap<String, Stated>,
@@ -48,30 +50,18 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Message, excerpt and place of a failing test, from what was captured of it.
-    pub fn story(&self, name: &str) -> (String, String, Option<(String, Option<u32>)>) {
-        let empty = Vec::new();
-        let lines = self.stories.get(name).unwrap_or(&empty);
-        let place = lines.iter().enumerate().find_map(|(at, line)| panic_place(lines, at, line));
-        let (message, place) = match place {
-            Some((message, file, line)) => (message, Some((file, line))),
-            None => {
-                let line = lines.iter().find(|line| !line.trim().is_empty() && !line.starts_with("stderr:"));
-                (line.map(|line| line.trim().to_owned()).unwrap_or_default(), None)
-            }
-        };
-        let substring =
-            lines.iter().find(|line| line.starts_with("note: panic did not contain expected string"));
-        let message = match substring {
-            Some(note) => format!("{message}\n{note}"),
-            None => message,
-        };
-        (message, lines.join("\n"), place)
+    /// What was captured of a failing test.
+    pub fn story(&self, name: &str) -> &[String] {
+        self.stories.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    pub fn add_story(&mut self, name: &str, lines: Vec<String>) {
-        if self.stories.len() < 1_000 {
-            self.stories.entry(name.to_owned()).or_default().extend(lines);
+    pub fn add_story(&mut self, name: &str, line: &str) {
+        if self.stories.len() >= STORIES && !self.stories.contains_key(name) {
+            return;
+        }
+        let story = self.stories.entry(name.to_owned()).or_default();
+        if story.len() < STORY_LINES {
+            story.push(text::cut(line, STORY_LINE_BYTES));
         }
     }
 
@@ -83,146 +73,167 @@ impl Block {
     }
 }
 
+/// Message and place of a failure.
+pub(in crate::reports) struct Told {
+    pub message: String,
+    pub place: Option<(String, Option<u32>)>,
+}
+
+/// What a failing test's output says of its end.
+pub(in crate::reports) fn tell(lines: &[String]) -> Told {
+    let panic = lines.iter().enumerate().find_map(|(at, line)| panic_place(lines, at, line));
+    let (message, place) = match panic {
+        Some((message, file, line)) => (message, Some((file, line))),
+        None => {
+            let line = lines.iter().find(|line| line.starts_with("Error: ")).or_else(|| {
+                lines.iter().find(|line| !line.trim().is_empty() && !line.starts_with("stderr:"))
+            });
+            (line.map(|line| line.trim().to_owned()).unwrap_or_default(), None)
+        }
+    };
+    let unexpected =
+        lines.iter().find(|line| line.starts_with("note: panic did not contain expected string"));
+    let message = match unexpected {
+        Some(note) if !message.starts_with(note.as_str()) => format!("{message}\n{note}"),
+        Some(_) | None => message,
+    };
+    Told { message, place }
+}
+
 /// Message, file and line of a panic that the line announces, in the wording of before and after 1.73.
 fn panic_place(lines: &[String], at: usize, line: &str) -> Option<(String, String, Option<u32>)> {
     if let Some(rest) = line.strip_prefix("note: test did not panic as expected at ") {
         let place = text::position(rest)?;
         return Some((line.to_owned(), place.path.to_owned(), Some(place.line)));
     }
-    if line.starts_with("note: test did not panic as expected") {
-        return Some((line.to_owned(), String::new(), None)).filter(|(_, file, _)| !file.is_empty());
-    }
     let start = line.find("thread '")?;
     let (_, rest) = line[start..].split_once(" panicked at ")?;
-    if let Some(quoted) = rest.strip_prefix('\'') {
-        let (message, place) = quoted.rsplit_once("', ")?;
-        let place = text::position(place)?;
-        return Some((message.to_owned(), place.path.to_owned(), Some(place.line)));
+    let (message, place) = match rest.strip_prefix('\'') {
+        Some(quoted) => quoted_panic(quoted, &lines[at + 1..])?,
+        None => {
+            let message = lines[at + 1..]
+                .iter()
+                .take(12)
+                .take_while(|line| !line.starts_with("note: ") && !line.starts_with("stack backtrace:"))
+                .map(|line| line.trim_end())
+                .collect::<Vec<_>>()
+                .join("\n");
+            (message, text::position(rest)?)
+        }
+    };
+    // A panic inside the test harness says nothing about the test's own place.
+    let own = !place.path.starts_with("/rustc/") && !place.path.contains("/library/test/");
+    own.then(|| (message, place.path.to_owned(), Some(place.line)))
+}
+
+/// `message', path:line:column`, the message perhaps over several lines.
+fn quoted_panic<'l>(first: &'l str, more: &'l [String]) -> Option<(String, text::Position<'l>)> {
+    let mut message = String::new();
+    for line in std::iter::once(first).chain(more.iter().take(40).map(String::as_str)) {
+        if let Some((end, place)) = line.rsplit_once("', ") {
+            if let Some(place) = text::position(place) {
+                message.push_str(end);
+                return Some((message, place));
+            }
+        }
+        message.push_str(line);
+        message.push('\n');
     }
-    let place = text::position(rest)?;
-    let message = lines[at + 1..]
-        .iter()
-        .take(12)
-        .take_while(|line| !line.starts_with("note: ") && !line.starts_with("stack backtrace:"))
-        .map(|line| line.trim_end())
-        .collect::<Vec<_>>()
-        .join("\n");
-    Some((message, place.path.to_owned(), Some(place.line)))
+    None
 }
 
 /// Everything that the test binaries printed.
 #[derive(Debug, Default)]
-pub(super) struct Run {
+pub(in crate::reports) struct Run {
     pub blocks: Vec<Block>,
     /// The binaries that cargo names on stderr, in order.
     pub binaries: Vec<String>,
 }
 
-/// Where in a block a line stands.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Place {
-    Tests,
-    Story(String),
-    Names,
-}
-
 /// Cuts both streams; stderr is read for the names of binaries alone.
 pub(super) fn parse(stdout: &str, stderr: &str) -> Run {
     let mut run = Run::default();
-    let mut cutter = Cutter { binary: None, place: Place::Tests, failures_seen: false };
-    for line in stdout.lines() {
-        cutter.line(&mut run, line);
-    }
-    run.binaries.extend(stderr.lines().filter_map(binary_name));
-    run
-}
-
-struct Cutter {
-    binary: Option<String>,
-    place: Place,
-    failures_seen: bool,
-}
-
-impl Cutter {
-    fn line(&mut self, run: &mut Run, line: &str) {
-        if let Some(binary) = binary_name(line) {
-            self.binary = Some(binary.clone());
-            run.binaries.push(binary);
-            return;
+    let lines: Vec<&str> = stdout.lines().collect();
+    let mut binary = None;
+    let mut start = 0;
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(name) = binary_name(line) {
+            binary = Some(name.clone());
+            run.binaries.push(name);
+            continue;
         }
         let open = run.blocks.last().is_some_and(|block| block.result.is_none());
         if let Some(announced) = announced(line) {
             // While a block is open only a new binary's name on the same stream makes this a header.
-            let fresh =
-                self.binary.is_some() && run.blocks.last().is_none_or(|block| block.binary != self.binary);
+            let fresh = binary.is_some() && run.blocks.last().is_none_or(|block| block.binary != binary);
             if !open || fresh {
-                run.blocks.push(Block { announced, binary: self.binary.clone(), ..Block::default() });
-                self.place = Place::Tests;
-                self.failures_seen = false;
-                return;
+                finish(&mut run, &lines[start..at]);
+                start = at + 1;
+                run.blocks.push(Block { announced, binary: binary.clone(), ..Block::default() });
+                continue;
             }
         }
-        let Some(block) = run.blocks.last_mut() else { return };
+        let Some(block) = run.blocks.last_mut() else { continue };
         if let Some(outcome) = outcome(line) {
-            if outcome.total() == block.announced {
-                let worse = block.result.is_none_or(|known| outcome.failed > known.failed);
-                if worse {
-                    block.result = Some(outcome);
-                }
-                self.place = Place::Tests;
-                return;
+            let worse = block.result.is_none_or(|known| outcome.failed > known.failed);
+            if outcome.total() == block.announced && worse {
+                block.result = Some(outcome);
             }
         }
-        self.inside(block, line);
     }
+    finish(&mut run, &lines[start..]);
+    run.binaries.extend(stderr.lines().filter_map(binary_name));
+    run
+}
 
-    fn inside(&mut self, block: &mut Block, line: &str) {
-        if line == "failures:" || line == "successes:" {
-            self.place = if self.failures_seen || line == "successes:" { Place::Names } else { Place::Tests };
-            if line == "failures:" {
-                // The names come after the stories; a printed list before them is replaced by the real one.
-                self.failures_seen = true;
-                self.place = Place::Names;
-                block.failed_names.clear();
-            } else {
-                self.place = Place::Tests;
-            }
-            return;
-        }
-        if let Some(name) = story_header(line) {
-            self.place = Place::Story(name.to_owned());
-            return;
-        }
-        match &self.place {
-            Place::Story(name) => {
-                let name = name.clone();
-                let story = block.stories.entry(name).or_default();
-                if story.len() < STORY_LINES {
-                    story.push(line.to_owned());
-                }
-            }
-            Place::Names => {
-                if let Some(name) = line.strip_prefix("    ").filter(|name| !name.starts_with(' ')) {
-                    if block.failed_names.len() < 100_000 {
-                        block.failed_names.push(name.to_owned());
-                    }
-                }
-            }
-            Place::Tests => test_line(block, line),
+/// Reads the lines of the last block: statuses, then stories, then the names of what failed.
+fn finish(run: &mut Run, lines: &[&str]) {
+    let Some(block) = run.blocks.last_mut() else { return };
+    // A test can print `failures:` as well; the real list is the last.
+    let names = lines.iter().rposition(|line| *line == "failures:");
+    if let Some(names) = names {
+        let listed = lines[names + 1..].iter().map_while(|line| {
+            line.strip_prefix("    ").filter(|name| !name.starts_with(' ') && !name.is_empty())
+        });
+        block.failed_names = listed.take(KEPT_TESTS).map(str::to_owned).collect();
+    }
+    let told = &lines[..names.unwrap_or(lines.len())];
+    let first_story = told.iter().position(|line| story_header(line).is_some()).unwrap_or(told.len());
+    statuses(block, &told[..first_story]);
+    let mut story: Option<&str> = None;
+    for line in &told[first_story..] {
+        match (story_header(line), story) {
+            (Some(name), _) => story = Some(name),
+            (None, Some(name)) => block.add_story(name, line),
+            (None, None) => {}
         }
     }
 }
 
-/// `test name ... status`.
-fn test_line(block: &mut Block, line: &str) {
-    if let Some(rest) = line.strip_prefix("thread '").or_else(|| line.trim_start().strip_prefix("thread '")) {
-        // Uncaptured panics are told as they happen; they are kept for the tests that they name.
-        if let Some((name, _)) = rest.split_once('\'') {
-            block.add_story(name, vec![line.to_owned()]);
-            block.begun = block.begun.take();
+/// The lines before the stories: statuses, and whatever tests print uncaptured.
+fn statuses(block: &mut Block, lines: &[&str]) {
+    let mut panicking: Option<&str> = None;
+    let mut error: Option<&str> = None;
+    for line in lines {
+        let status = line.starts_with("test ");
+        if let Some(rest) = line.strip_prefix("thread '") {
+            panicking = rest.split_once('\'').map(|(name, _)| name);
+        } else if line.is_empty() || status {
+            panicking = None;
         }
-        return;
+        if let Some(name) = panicking {
+            block.add_story(name, line);
+        } else if line.starts_with("Error: ") {
+            error = Some(line);
+        }
+        if status {
+            test_line(block, line, &mut error);
+        }
     }
+}
+
+/// `test name ... status`, with the error that was printed just before it.
+fn test_line(block: &mut Block, line: &str, error: &mut Option<&str>) {
     let Some(rest) = line.strip_prefix("test ") else { return };
     let Some((name, status)) =
         rest.rsplit_once(" ... ").or_else(|| rest.strip_suffix(" ...").map(|name| (name, "")))
@@ -237,7 +248,14 @@ fn test_line(block: &mut Block, line: &str) {
     let word = status.split([' ', ',']).next().unwrap_or_default();
     match word {
         "ok" => block.state(name, Stated::Ok),
-        "FAILED" => block.state(name, Stated::Failed),
+        "FAILED" => {
+            block.state(name, Stated::Failed);
+            if !block.stories.contains_key(name) {
+                if let Some(error) = error.take() {
+                    block.add_story(name, error);
+                }
+            }
+        }
         "ignored" => block.state(name, Stated::Ignored),
         "" => block.begun = Some(name.to_owned()),
         _ => {}

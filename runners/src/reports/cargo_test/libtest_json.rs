@@ -73,16 +73,18 @@ fn take_test(block: &mut Block, name: &str, word: &str, event: &Event) {
         "ok" => block.state(name, Stated::Ok),
         "ignored" => block.state(name, Stated::Ignored),
         "failed" | "timeout" => {
-            block.state(name, Stated::Failed);
-            if !block.failed_names.iter().any(|known| known == name) {
+            if block.tests.get(name) != Some(&Stated::Failed) {
                 block.failed_names.push(name.to_owned());
             }
-            let mut lines: Vec<String> =
-                event.stdout.as_deref().unwrap_or_default().lines().take(60).map(str::to_owned).collect();
-            if let Some(message) = &event.message {
-                lines.extend(format!("note: {message}").lines().take(20).map(str::to_owned));
+            block.state(name, Stated::Failed);
+            for line in event.stdout.as_deref().unwrap_or_default().lines().take(60) {
+                block.add_story(name, line);
             }
-            block.add_story(name, lines);
+            if let Some(message) = &event.message {
+                for line in format!("note: {message}").lines().take(20) {
+                    block.add_story(name, line);
+                }
+            }
         }
         _ => {}
     }
