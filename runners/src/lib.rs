@@ -9,7 +9,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod edit;
 pub mod egress;
 pub mod governor;
 pub mod progress;
 pub mod reports;
+pub mod workspace;
