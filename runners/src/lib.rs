@@ -14,4 +14,5 @@ pub mod egress;
 pub mod governor;
 pub mod progress;
 pub mod reports;
+pub mod sandbox;
 pub mod workspace;
