@@ -19,6 +19,7 @@ use jobs::job::{AgentSpec, Goal, JobSpec, Request};
 use jobs::policy::Policy;
 use jobs::store::RunSummary;
 
+pub(crate) use actions::Button;
 pub use work::{Context, Worked, work, work_one};
 
 /// What somebody asked for, in whatever way.

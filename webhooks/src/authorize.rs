@@ -137,6 +137,11 @@ pub async fn decline(
     Ok(())
 }
 
+/// The actor's role now, if they may have the run's patch pushed as things stand now.
+pub(crate) async fn may_apply(forge: &dyn Forge, view: &RunView, actor: &Account) -> Result<Role, Refusal> {
+    allowed(forge, view, actor, Purpose::Apply).await
+}
+
 /// What an account wants to decide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {

@@ -128,8 +128,8 @@ pub trait Forge: Send + Sync {
 
     /// Writes one commit on top of the authorized head and moves the branch to it, without force.
     /// The branch does not move unless it shows that head and the new commit's tree is the verified
-    /// one. An error leaves it unknown whether the branch moved; a refusal says that it did not.
-    async fn push(&self, request: PushRequest) -> Result<PushOutcome, ForgeError>;
+    /// one. A refusal says that it did not move; an error tells whether that is known.
+    async fn push(&self, request: PushRequest) -> Result<PushOutcome, PushError>;
 }
 
 /// The forges that this process speaks to, one of a kind.
@@ -314,8 +314,8 @@ impl Comment {
 /// One commit to be put on one branch. Only [`PushRequest::new`] makes it, from a spent authorization.
 #[derive(Debug)]
 pub struct PushRequest {
+    grant: PushGrant,
     branch: Branch,
-    head: CommitId,
     changeset: ChangesetFiles,
     message: String,
 }
@@ -339,7 +339,7 @@ impl PushRequest {
         if grant.patch() != changeset.patch {
             return Err(NotAuthorized { authorized: grant.patch(), given: changeset.patch });
         }
-        Ok(Self { branch, head: grant.head().clone(), changeset, message })
+        Ok(Self { grant, branch, changeset, message })
     }
 
     /// The branch to move.
@@ -349,7 +349,7 @@ impl PushRequest {
 
     /// The commit that the branch must show, and the new commit's only parent.
     pub fn head(&self) -> &CommitId {
-        &self.head
+        self.grant.head()
     }
 
     /// The changed files, the tree that they start from and the tree that must result.
@@ -366,6 +366,22 @@ impl PushRequest {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// The error that gives the grant back, for a forge that knows that the branch was not moved.
+    pub(crate) fn not_done(self, error: ForgeError) -> PushError {
+        PushError::NotDone { error, grant: Box::new(self.grant) }
+    }
+}
+
+/// A push without an outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The branch was not moved by this request and never will be, so that the grant comes back.
+    #[error("nothing was pushed: {error}")]
+    NotDone { error: ForgeError, grant: Box<PushGrant> },
+    /// Whether the branch was moved is not known.
+    #[error("whether the branch was moved is not known: {0}")]
+    Unknown(ForgeError),
 }
 
 /// What became of a push.

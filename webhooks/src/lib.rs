@@ -12,4 +12,5 @@ pub mod local;
 pub mod offer;
 mod protected;
 pub mod receive;
+pub mod report;
 mod text;

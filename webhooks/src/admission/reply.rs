@@ -148,12 +148,28 @@ mod tests {
 
     #[test]
     fn c5_the_usage_names_every_choice() {
-        insta::assert_snapshot!(usage("ada", &Fault::UnknownVerb(Quoted::new("mend"))));
+        insta::assert_snapshot!(usage("ada", &Fault::UnknownVerb(Quoted::new("mend"))), @r"
+        @ada, nothing was started: there is no verb `mend`. A comment may hold these, each alone on a line:
+
+        - `/whipstitch fix` repairs what is red; the patch waits for a yes
+        - `/whipstitch try` does the same as a rehearsal; its patch can be read, not applied
+        - `/whipstitch verify` only says what is red
+        - `/whipstitch apply` pushes the verified patch; add the first digits of its seal to name one
+        - `/whipstitch reject` declines the verified patch
+        - `/whipstitch cancel` stops the runs of this pull request; add a run's id to name one
+        - `/whipstitch resume` takes a suspended run up again; add a run's id to name one
+        - `/whipstitch status` lists the latest runs
+        - `/whipstitch help` shows this list
+        ");
     }
 
     #[test]
     fn refusals_are_said_one_by_one() {
         let why = "`ada` has the role `read` here, and `write` is the least that may ask for a run";
-        insta::assert_snapshot!(refused("ada", &[("fix", why.into()), ("apply", "it is closed".into())]));
+        insta::assert_snapshot!(refused("ada", &[("fix", why.into()), ("apply", "it is closed".into())]), @r"
+        @ada, `fix` was not done: `ada` has the role `read` here, and `write` is the least that may ask for a run.
+
+        @ada, `apply` was not done: it is closed.
+        ");
     }
 }

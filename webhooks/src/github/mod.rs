@@ -29,7 +29,7 @@ use url::Url;
 
 use crate::authenticate::{EmptySecret, WebhookSecret};
 use crate::forge::{
-    Authentic, Branch, CheckRun, Comment, Commit, Forge, ForgeError, Inbound, Posted, PushOutcome,
+    Authentic, Branch, CheckRun, Comment, Commit, Forge, ForgeError, Inbound, Posted, PushError, PushOutcome,
     PushRequest, Unauthentic,
 };
 use client::{Client, Request};
@@ -189,8 +189,8 @@ impl Forge for GitHub {
         Ok(self.put_comment(repository, number, comment).await?)
     }
 
-    async fn push(&self, request: PushRequest) -> Result<PushOutcome, ForgeError> {
-        Ok(self.push_commit(&request).await?)
+    async fn push(&self, request: PushRequest) -> Result<PushOutcome, PushError> {
+        self.push_commit(request).await
     }
 }
 

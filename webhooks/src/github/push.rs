@@ -16,33 +16,53 @@ use super::credentials::Use;
 use super::error::ApiError;
 use super::read::{commit_id, tree_id, unreadable};
 use super::route;
-use crate::forge::{PushOutcome, PushRefusal, PushRequest};
+use crate::forge::{PushError, PushOutcome, PushRefusal, PushRequest};
 
 impl GitHub {
-    pub(super) async fn push_commit(&self, request: &PushRequest) -> Result<PushOutcome, ApiError> {
+    pub(super) async fn push_commit(&self, request: PushRequest) -> Result<PushOutcome, PushError> {
+        let commit = match self.prepare(&request).await {
+            Ok(Prepared::Commit(commit)) => commit,
+            Ok(Prepared::Decided(outcome)) => return Ok(outcome),
+            Err(error) => return Err(request.not_done(error.into())),
+        };
+        let error = match self.move_branch(&request, &commit).await {
+            Ok(()) => return Ok(PushOutcome::Pushed { commit }),
+            Err(error) => error,
+        };
+        match error {
+            ApiError::RateLimited { .. } => Err(request.not_done(error.into())),
+            // Somebody else may have moved the branch, or the answer to this request was lost.
+            ApiError::Rejected { .. }
+            | ApiError::NotFound { .. }
+            | ApiError::Unavailable { .. }
+            | ApiError::Unreadable { .. } => match self.moved(&request).await {
+                Ok(Some(outcome)) => Ok(outcome),
+                Ok(None) | Err(_) => {
+                    refusal_or_error(error).map_err(|error| PushError::Unknown(error.into()))
+                }
+            },
+            ApiError::Forbidden { .. } | ApiError::Unauthorized { .. } => {
+                refusal_or_error(error).map_err(|error| PushError::Unknown(error.into()))
+            }
+        }
+    }
+
+    /// All that comes before the branch moves. An error here leaves the repository as it was.
+    async fn prepare(&self, request: &PushRequest) -> Result<Prepared, ApiError> {
         if let Some(outcome) = self.moved(request).await? {
-            return Ok(outcome);
+            return Ok(Prepared::Decided(outcome));
         }
         let commit = match self.write_objects(request).await {
             Ok(Written::Commit(commit)) => commit,
             Ok(Written::OtherTree(found)) => {
-                return Ok(PushOutcome::Refused(PushRefusal::TreeDiffers { found }));
+                return Ok(Prepared::Decided(PushOutcome::Refused(PushRefusal::TreeDiffers { found })));
             }
-            Err(error) => return refusal_or_error(error),
+            Err(error) => return refusal_or_error(error).map(Prepared::Decided),
         };
-        if let Some(outcome) = self.moved(request).await? {
-            return Ok(outcome);
-        }
-        match self.move_branch(request, &commit).await {
-            Ok(()) => Ok(PushOutcome::Pushed { commit }),
-            Err(error @ (ApiError::Rejected { .. } | ApiError::NotFound { .. })) => {
-                match self.moved(request).await? {
-                    Some(outcome) => Ok(outcome),
-                    None => refusal_or_error(error),
-                }
-            }
-            Err(error) => refusal_or_error(error),
-        }
+        Ok(match self.moved(request).await? {
+            Some(outcome) => Prepared::Decided(outcome),
+            None => Prepared::Commit(commit),
+        })
     }
 
     /// What is to be said when the branch does not show the authorized head; `None` when it does.
@@ -126,6 +146,12 @@ impl GitHub {
         let path = route::of(repository, rest);
         Ok((self.ask(repository, Use::Push, Request::create(path, body, &what)).await?, what))
     }
+}
+
+/// What came of a push before its last request.
+enum Prepared {
+    Commit(CommitId),
+    Decided(PushOutcome),
 }
 
 /// What the objects of a push came to.

@@ -10,7 +10,7 @@ use super::people::{pull_ref, pull_request};
 use super::state::Openness;
 use super::{LocalCheckRun, LocalComment, LocalError, LocalForge, rows, rows_mut};
 use crate::forge::{
-    Branch, CheckRun, Comment, Commit, Forge, ForgeError, MAX_FILE_BYTES, MAX_TEXT_BYTES, Posted,
+    Branch, CheckRun, Comment, Commit, Forge, ForgeError, MAX_FILE_BYTES, MAX_TEXT_BYTES, Posted, PushError,
     PushOutcome, PushRefusal, PushRequest,
 };
 
@@ -230,9 +230,9 @@ impl Forge for LocalForge {
         .await
     }
 
-    async fn push(&self, request: PushRequest) -> Result<PushOutcome, ForgeError> {
+    async fn push(&self, request: PushRequest) -> Result<PushOutcome, PushError> {
         let what = format!("a push to {} of {}", request.branch().name, request.branch().repository);
-        self.blocking(what, move |forge| forge.push_commit(&request)).await
+        self.blocking(what, move |forge| forge.push_commit(&request)).await.map_err(PushError::Unknown)
     }
 }
 
