@@ -8,6 +8,13 @@
 //! Every backend constructs the environment and never inherits one, gives no interface but loopback,
 //! and returns from `exec` only when no process of the command is left.
 
+mod cgroup;
+mod embedded;
+pub mod init;
+mod probe;
+
+pub use embedded::Embedded;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
