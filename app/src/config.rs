@@ -118,7 +118,9 @@ impl Config {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if file.is_none() && error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(vec![fault(&path.display().to_string(), format!("cannot read it: {error}"))]),
+            Err(error) => {
+                return Err(vec![fault(&path.display().to_string(), format!("cannot read it: {error}"))]);
+            }
         };
         let mut config = Self::parse(&text).map_err(|found| vec![fault_in(path, &found)])?;
         config.resolve(path.parent().unwrap_or(Path::new("")));
@@ -158,13 +160,18 @@ impl Config {
         if let Some(text) = variable("WHIPSTITCH_LISTEN") {
             match text.parse() {
                 Ok(address) => self.server.listen = address,
-                Err(_) => faults.push(fault("WHIPSTITCH_LISTEN", format!("{text:?} is no address and port such as 127.0.0.1:8080"))),
+                Err(_) => faults.push(fault(
+                    "WHIPSTITCH_LISTEN",
+                    format!("{text:?} is no address and port such as 127.0.0.1:8080"),
+                )),
             }
         }
         if let Some(text) = variable("WHIPSTITCH_PUBLIC_URL") {
             match text.parse() {
                 Ok(url) => self.server.public_url = Some(url),
-                Err(error) => faults.push(fault("WHIPSTITCH_PUBLIC_URL", format!("{text:?} is no URL: {error}"))),
+                Err(error) => {
+                    faults.push(fault("WHIPSTITCH_PUBLIC_URL", format!("{text:?} is no URL: {error}")))
+                }
             }
         }
         if let Some(folder) = variable("WHIPSTITCH_DATA_FOLDER") {
@@ -183,7 +190,10 @@ impl Config {
             faults.push(fault("github", "no forge is configured: add a [github] section with app_id and key files, or [local] with a folder".to_owned()));
         }
         if self.server.concurrency == 0 {
-            faults.push(fault("server.concurrency", "0 runs at a time would repair nothing; use 1 or more".to_owned()));
+            faults.push(fault(
+                "server.concurrency",
+                "0 runs at a time would repair nothing; use 1 or more".to_owned(),
+            ));
         }
         if let Some(url) = &self.server.public_url
             && !matches!(url.scheme(), "http" | "https")
@@ -193,18 +203,30 @@ impl Config {
         if let Some(url) = &self.server.database
             && !["sqlite:", "postgres:", "postgresql:"].iter().any(|scheme| url.starts_with(scheme))
         {
-            faults.push(fault("server.database", "use sqlite://FILE or postgres://USER@HOST/NAME".to_owned()));
+            faults
+                .push(fault("server.database", "use sqlite://FILE or postgres://USER@HOST/NAME".to_owned()));
         }
         if let Some(github) = &self.github {
             if github.app_id <= 0 {
                 faults.push(fault("github.app_id", "use the number on the app's settings page".to_owned()));
             }
-            let key = secret("github.private_key_file", github.private_key_file.as_deref(), variable, GITHUB_KEY);
-            let hook = secret("github.webhook_secret_file", github.webhook_secret_file.as_deref(), variable, GITHUB_SECRET);
+            let key =
+                secret("github.private_key_file", github.private_key_file.as_deref(), variable, GITHUB_KEY);
+            let hook = secret(
+                "github.webhook_secret_file",
+                github.webhook_secret_file.as_deref(),
+                variable,
+                GITHUB_SECRET,
+            );
             faults.extend([key.err(), hook.err()].into_iter().flatten());
         }
         if let Some(local) = &self.local {
-            let hook = secret("local.webhook_secret_file", local.webhook_secret_file.as_deref(), variable, LOCAL_SECRET);
+            let hook = secret(
+                "local.webhook_secret_file",
+                local.webhook_secret_file.as_deref(),
+                variable,
+                LOCAL_SECRET,
+            );
             faults.extend(hook.err());
         }
         for host in &self.egress.hosts {
@@ -258,7 +280,8 @@ pub fn secret(
     let (from, text) = match (variable(name), file) {
         (Some(text), _) => (name.to_owned(), text),
         (None, Some(file)) => {
-            let read = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
+            let read =
+                std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
             (file.display().to_string(), read.map_err(|error| fault(place, format!("{error:#}")))?)
         }
         (None, None) => return Err(fault(place, format!("no secret: name its file here, or set {name}"))),

@@ -14,7 +14,8 @@ pub fn make(file: &Path) -> anyhow::Result<Signer> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let mut seed = Zeroizing::new([0; 32]);
-    getrandom::fill(seed.as_mut()).map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+    getrandom::fill(seed.as_mut())
+        .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     let text = Zeroizing::new(format!("{}\n", hex::encode(seed.as_ref())));
     let mut options = std::fs::OpenOptions::new();
     let mut made = options
@@ -36,10 +37,14 @@ pub fn read(file: &Path) -> anyhow::Result<Signer> {
     })?;
     let mode = found.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        bail!("others may read the signing key {}: its mode is {mode:o}; run `chmod 600` on it", file.display());
+        bail!(
+            "others may read the signing key {}: its mode is {mode:o}; run `chmod 600` on it",
+            file.display()
+        );
     }
     let text = Zeroizing::new(
-        std::fs::read_to_string(file).with_context(|| format!("cannot read the signing key {}", file.display()))?,
+        std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read the signing key {}", file.display()))?,
     );
     let mut seed = Zeroizing::new([0; 32]);
     if hex::decode_to_slice(text.trim(), seed.as_mut()).is_err() {

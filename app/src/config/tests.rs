@@ -28,7 +28,8 @@ fn an_unknown_key_is_named_by_line_and_column() {
 fn an_empty_or_missing_webhook_secret_is_refused() {
     let found = faults("[local]\nfolder = \"forge\"\n");
     insta::assert_snapshot!(found.join("\n"), @"local.webhook_secret_file: no secret: name its file here, or set WHIPSTITCH_LOCAL_WEBHOOK_SECRET");
-    let error = secret("local.webhook_secret_file", None, |_| Some(" \n".to_owned()), LOCAL_SECRET).unwrap_err();
+    let error =
+        secret("local.webhook_secret_file", None, |_| Some(" \n".to_owned()), LOCAL_SECRET).unwrap_err();
     assert_eq!(error.message, "the secret in WHIPSTITCH_LOCAL_WEBHOOK_SECRET is empty");
 }
 
