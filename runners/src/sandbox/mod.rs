@@ -8,12 +8,13 @@
 //! Every backend constructs the environment and never inherits one, gives no interface but loopback,
 //! and returns from `exec` only when no process of the command is left.
 
+mod base;
 mod cgroup;
 mod embedded;
 pub mod init;
 mod probe;
-
-pub use embedded::Embedded;
+mod seccomp;
+mod sys;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ use jobs::step::SealReport;
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::Sealed;
+
+pub use self::embedded::Embedded;
 
 /// Where the workspace lies within every container.
 pub const WORKSPACE: &str = "/workspace";

@@ -1,139 +1,341 @@
-//! What this machine can seal, measured; and what to do about what is missing.
+//! What this machine can seal, found by making one container and trying every way out of it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use jobs::digest::Digest;
 use jobs::step::{SealReport, SealTest};
 
-use super::cgroup::Tier;
-use super::init::{SelfTestFinding, system_call_programs};
-use super::{Capabilities, Finding, FindingState};
+use super::base::Root;
+use super::cgroup::{Place, Version};
+use super::embedded::{NAME, send_head};
+use super::init::plan::{Limits, Plan, Report, Work};
+use super::{Capabilities, Finding, FindingState, init, seccomp, sys};
 
-/// The running kernel's release.
-pub fn kernel() -> String {
-    rustix::system::uname().release().to_string_lossy().into_owned()
+/// The time that the self-test may take; every dial of a sealed container is refused at once.
+pub const SELF_TEST_TIME: Duration = Duration::from_secs(30);
+
+/// Ids of this host behind the user inside, when we are root; the first that our own user namespace has.
+/// They belong to no account: distributions give out lower ones, and ranges for namespaces lie between.
+const HOST_IDS: [u32; 3] = [1_879_070_547, 64_947, 9_947];
+
+/// What was measured once, when the backend was made.
+#[derive(Debug)]
+pub struct Probed {
+    pub host_ids: (u32, u32),
+    pub landlock: Option<u32>,
+    pub cgroup: Option<Place>,
+    kernel: String,
+    policy: Option<Digest>,
+    trial: Result<Vec<SealTest>, NoContainer>,
 }
 
-/// Landlock's interface version; `None` where the kernel has none.
-pub fn landlock_abi() -> Option<u32> {
-    const VERSION: libc::c_uint = 1;
-    // SAFETY: with no attributes and this flag the call only tells the version.
-    let version =
-        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<()>(), 0_usize, VERSION) };
-    u32::try_from(version).ok().filter(|&version| version > 0)
+/// Why no container could be made.
+#[derive(Debug)]
+struct NoContainer {
+    what: String,
+    errno: Option<i32>,
 }
 
-/// Everything that was looked for. `tried` is what a container of nothing found out, or why there was none.
-pub fn findings(tier: &Tier, tried: Result<Vec<SelfTestFinding>, String>) -> Vec<Finding> {
-    let mut findings = vec![namespaces(&tried)];
-    if let Ok(found) = &tried {
-        let open: Vec<&str> =
-            found.iter().filter(|found| !found.closed).map(|found| found.name.as_str()).collect();
-        findings.push(match open.is_empty() {
-            true => finding(
-                "seal",
-                FindingState::Ok,
-                "no way out: no route, no resolver, no hypervisor socket",
-                "",
-            ),
-            false => finding(
-                "seal",
-                FindingState::Missing,
-                &format!("open: {}", open.join(", ")),
-                "report this kernel; nothing is run on it",
-            ),
-        });
+impl From<io::Error> for NoContainer {
+    fn from(error: io::Error) -> Self {
+        Self { what: error.to_string(), errno: error.raw_os_error() }
     }
-    findings.push(match landlock_abi() {
-        Some(abi) => finding("Landlock", FindingState::Ok, &format!("ABI {abi}"), ""),
-        None => finding(
-            "Landlock",
-            FindingState::Missing,
-            "the kernel does not offer it",
-            "use Linux 5.13 or newer and boot with `landlock` in the `lsm=` list",
-        ),
-    });
-    findings.push(match fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
-        Ok(actions) if actions.contains("errno") => {
-            finding("seccomp", FindingState::Ok, "filters by BPF", "")
+}
+
+impl Probed {
+    /// Makes a container with `launcher` and asks the kernel for the rest.
+    pub fn measure(launcher: &Path) -> Self {
+        let mut probed = Self {
+            host_ids: host_ids(),
+            landlock: sys::landlock_abi(),
+            cgroup: Place::find(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            policy: seccomp::digest().ok(),
+            trial: Ok(Vec::new()),
+        };
+        probed.trial = try_once(launcher, &probed.trial_plan());
+        probed
+    }
+
+    /// Why no container of this machine can be sealed, and what to do; `None` when it can.
+    pub fn refusal(&self) -> Option<String> {
+        let missing = self.findings().into_iter().filter(|finding| finding.state == FindingState::Missing);
+        let said: Vec<_> =
+            missing.map(|one| format!("{}: {}; {}", one.name, one.found, one.advice)).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+
+    pub fn capabilities(&self) -> Capabilities {
+        Capabilities { backend: NAME, kernel: self.kernel.clone(), findings: self.findings() }
+    }
+
+    /// The report of a seal whose dials came to `tests`.
+    pub fn report(&self, tests: Vec<SealTest>) -> SealReport {
+        let tier = match self.cgroup.as_ref().map(|place| place.version) {
+            Some(Version::One) => "cgroup-v1",
+            Some(Version::Two) => "cgroup-v2",
+            None => "rlimits",
+        };
+        SealReport {
+            backend: NAME.to_owned(),
+            kernel: self.kernel.clone(),
+            landlock_abi: self.landlock,
+            policy: self.policy,
+            limits_tier: tier.to_owned(),
+            tests,
         }
-        Ok(_) | Err(_) => finding(
-            "seccomp",
-            FindingState::Missing,
-            "the kernel does not offer filters",
-            "use a kernel built with CONFIG_SECCOMP_FILTER",
-        ),
-    });
-    findings.push(match tier {
-        Tier::V2(_) | Tier::V1 { .. } => finding(
-            "memory and process limits",
-            FindingState::Ok,
-            &format!("{} for each container", tier.name()),
-            "",
-        ),
-        Tier::Rlimits => finding(
-            "memory and process limits",
-            FindingState::Weak,
-            "each process alone, not all together",
-            "give the service a delegated control group (systemd: `Delegate=yes`)",
-        ),
-    });
-    findings.push(finding(
-        "disk limit",
-        FindingState::Weak,
-        "size of each file, and of scratch space; not of the whole workspace",
-        "put the data folder on a file system of its own",
-    ));
-    findings
-}
-
-fn namespaces(tried: &Result<Vec<SelfTestFinding>, String>) -> Finding {
-    const NAME: &str = "user namespaces";
-    let why = match tried {
-        Ok(_) => return finding(NAME, FindingState::Ok, "a container was made", ""),
-        Err(why) => why,
-    };
-    let setting =
-        |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
-    let advice = if setting("/proc/sys/user/max_user_namespaces") == "0" {
-        "run `sysctl user.max_user_namespaces=15000`"
-    } else if setting("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
-        "run `sysctl kernel.unprivileged_userns_clone=1`"
-    } else if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        "give this executable an AppArmor profile with `userns,`, or run `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
-    } else {
-        "run it outside a container that forbids them, or let that container make user namespaces and mounts"
-    };
-    finding(NAME, FindingState::Missing, why, advice)
-}
-
-fn finding(name: &'static str, state: FindingState, found: &str, advice: &str) -> Finding {
-    Finding { name, state, found: found.to_owned(), advice: advice.to_owned() }
-}
-
-/// What is missing and the ways out, as one text.
-pub fn advice(capabilities: &Capabilities) -> String {
-    let missing = capabilities.findings.iter().filter(|finding| finding.state == FindingState::Missing);
-    let lines: Vec<String> =
-        missing.map(|finding| format!("{}: {} ({})", finding.name, finding.found, finding.advice)).collect();
-    lines.join("; ")
-}
-
-/// The report that goes into the journal.
-pub fn seal_report(capabilities: &Capabilities, tier: &Tier, tests: Vec<SealTest>) -> io::Result<SealReport> {
-    let mut policy = Vec::new();
-    for step in system_call_programs()?.concat() {
-        policy.extend_from_slice(&step.code.to_le_bytes());
-        policy.extend_from_slice(&[step.jt, step.jf]);
-        policy.extend_from_slice(&step.k.to_le_bytes());
     }
-    Ok(SealReport {
-        backend: capabilities.backend.to_owned(),
-        kernel: capabilities.kernel.clone(),
-        landlock_abi: landlock_abi(),
-        policy: Some(Digest::of(&policy)),
-        limits_tier: tier.name().to_owned(),
-        tests,
+
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings = vec![self.namespaces()];
+        if let Ok(tests) = &self.trial {
+            findings.push(seal(tests));
+        }
+        findings.extend([self.landlock(), self.seccomp(), self.memory(), processes(), disk()]);
+        findings
+    }
+
+    fn namespaces(&self) -> Finding {
+        let name = "user namespaces";
+        match &self.trial {
+            Ok(_) => {
+                let (user, group) = self.host_ids;
+                ok(name, format!("a container was made; its user is {user}:{group} of this host"))
+            }
+            Err(why) => {
+                let advice = advice(why);
+                Finding { name, state: FindingState::Missing, found: why.what.clone(), advice }
+            }
+        }
+    }
+
+    fn landlock(&self) -> Finding {
+        match self.landlock {
+            Some(abi) => ok("Landlock", format!("version {abi}")),
+            None => Finding {
+                name: "Landlock",
+                state: FindingState::Weak,
+                found: "the kernel does not offer it".to_owned(),
+                advice: "files are guarded by mounts alone; add landlock to the kernel's lsm= list"
+                    .to_owned(),
+            },
+        }
+    }
+
+    fn seccomp(&self) -> Finding {
+        match &self.policy {
+            Some(digest) => ok("seccomp", format!("policy {digest}")),
+            None => Finding {
+                name: "seccomp",
+                state: FindingState::Missing,
+                found: format!("no policy for {}", std::env::consts::ARCH),
+                advice: "use a machine of x86-64 or aarch64".to_owned(),
+            },
+        }
+    }
+
+    fn memory(&self) -> Finding {
+        let name = "memory limit";
+        match &self.cgroup {
+            Some(place) => {
+                let version = if place.version == Version::One { 1 } else { 2 };
+                ok(name, format!("cgroup version {version} below {}", place.folder.display()))
+            }
+            None => Finding {
+                name,
+                state: FindingState::Weak,
+                found: "no cgroup can be made; best effort: a limit per process and a watch of the sum"
+                    .to_owned(),
+                advice: "run as root, or as a systemd unit with Delegate=memory and DelegateSubgroup=main"
+                    .to_owned(),
+            },
+        }
+    }
+
+    fn trial_plan(&self) -> Plan {
+        let root = Root::system();
+        let limits = Limits {
+            memory_bytes: 256 << 20,
+            processes: 64,
+            file_bytes: 1 << 20,
+            open_files: 256,
+            scratch_bytes: 1 << 20,
+        };
+        Plan {
+            host_ids: self.host_ids,
+            mounts: root.mounts,
+            links: root.links,
+            files: root.files,
+            limits,
+            cgroup: self.cgroup.as_ref().map(|place| place.child("trial")),
+            landlock: self.landlock.is_some(),
+            forward: false,
+            work: Work::Dials,
+        }
+    }
+}
+
+fn ok(name: &'static str, found: String) -> Finding {
+    Finding { name, state: FindingState::Ok, found, advice: String::new() }
+}
+
+fn seal(tests: &[SealTest]) -> Finding {
+    let open: Vec<_> = tests.iter().filter(|test| !test.closed).collect();
+    let name = "seal";
+    if open.is_empty() && !tests.is_empty() {
+        let names: Vec<_> = tests.iter().map(|test| test.name.as_str()).collect();
+        return ok(name, format!("closed: {}", names.join(", ")));
+    }
+    let said: Vec<_> = open.iter().map(|test| format!("{} ({})", test.name, test.evidence)).collect();
+    Finding {
+        name,
+        state: FindingState::Missing,
+        found: format!("open: {}", said.join("; ")),
+        advice: "do not use this machine for code of strangers, and report this".to_owned(),
+    }
+}
+
+fn processes() -> Finding {
+    ok("process limit", "RLIMIT_NPROC, counted for each container alone".to_owned())
+}
+
+fn disk() -> Finding {
+    Finding {
+        name: "disk limit",
+        state: FindingState::Weak,
+        found: "scratch space is bounded; in the workspace only each file is".to_owned(),
+        advice: "keep the data folder on a file system of its own".to_owned(),
+    }
+}
+
+fn host_ids() -> (u32, u32) {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    if !user.is_root() {
+        return (user.as_raw(), group.as_raw());
+    }
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let id = HOST_IDS.into_iter().find(|&id| has_id(&map, id)).unwrap_or(HOST_IDS[0]);
+    (id, id)
+}
+
+/// Whether a user namespace with this `uid_map` has `id`, see user_namespaces(7).
+fn has_id(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        match (numbers.next(), numbers.next(), numbers.next()) {
+            (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) => {
+                (first..first + count).contains(&u64::from(id))
+            }
+            _ => false,
+        }
     })
+}
+
+fn advice(why: &NoContainer) -> String {
+    let is = |path: &str, value: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == value);
+    if is("/proc/sys/user/max_user_namespaces", "0") {
+        return "set the sysctl user.max_user_namespaces to 10000".to_owned();
+    }
+    if is("/proc/sys/kernel/unprivileged_userns_clone", "0") && !rustix::process::geteuid().is_root() {
+        return "set the sysctl kernel.unprivileged_userns_clone to 1, or run as root".to_owned();
+    }
+    if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") && why.errno.is_some() {
+        return "AppArmor restricts user namespaces: give this executable a profile with `userns,`, or set the \
+                sysctl kernel.apparmor_restrict_unprivileged_userns to 0"
+            .to_owned();
+    }
+    match why.errno {
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+            "in a container: start it with a seccomp profile that admits clone3, unshare and mount, and with an \
+             unmasked /proc (docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined); \
+             on a host: run as root"
+                .to_owned()
+        }
+        Some(libc::ENOSPC | libc::EUSERS) => {
+            "raise the sysctls below user.max_*_namespaces".to_owned()
+        }
+        _ => "see the message; the kernel must be 5.14 or newer".to_owned(),
+    }
+}
+
+/// Makes one container without an async runtime, which need not run yet.
+fn try_once(launcher: &Path, plan: &Plan) -> Result<Vec<SealTest>, NoContainer> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(Some(SELF_TEST_TIME))?;
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+    let mut child = Command::new(launcher)
+        .arg0("whipstitch-sandbox")
+        .arg(init::ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| NoContainer { what: format!("cannot start the launcher: {error}"), errno: None })?;
+    let said = ask(&mut ours, write, plan);
+    drop(ours);
+    // Its socket is closed, so that it ends the container and leaves even when we stopped listening.
+    child.wait()?;
+    judge(&said?)?;
+    let mut text = Vec::new();
+    std::fs::File::from(read).take(1 << 20).read_to_end(&mut text)?;
+    serde_json::from_slice(&text).map_err(|error| NoContainer { what: error.to_string(), errno: None })
+}
+
+fn ask(socket: &mut UnixStream, output: OwnedFd, plan: &Plan) -> io::Result<String> {
+    let text = serde_json::to_vec(plan)?;
+    send_head(socket, text.len(), &[output.as_fd()])?;
+    drop(output);
+    socket.write_all(&text)?;
+    let mut said = String::new();
+    socket.read_to_string(&mut said)?;
+    Ok(said)
+}
+
+fn judge(said: &str) -> Result<(), NoContainer> {
+    let first = said.lines().next().map(serde_json::from_str::<Report>);
+    match first {
+        Some(Ok(Report::Exited(0))) => Ok(()),
+        Some(Ok(Report::Failed { what, errno })) => Err(NoContainer { what, errno }),
+        Some(Ok(Report::NotStarted { why })) => Err(NoContainer { what: why, errno: None }),
+        Some(Ok(other)) => Err(NoContainer { what: format!("it ended by {other:?}"), errno: None }),
+        Some(Err(_)) | None => {
+            let what = "the launcher said nothing; its main must begin with sandbox::init::maybe_run()";
+            Err(NoContainer { what: what.to_owned(), errno: None })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_sought_in_every_line_of_the_map() {
+        let map = "         0     100000      65536\n     70000     200000 10\n";
+        assert!(has_id(map, 65_535) && has_id(map, 70_009));
+        assert!(!has_id(map, 65_536) && !has_id(map, 70_010));
+    }
+
+    #[test]
+    fn a_way_out_that_is_open_is_no_seal() {
+        let test = |closed| SealTest { name: "ipv4".to_owned(), closed, evidence: "connected".to_owned() };
+        assert_eq!(seal(&[test(true)]).state, FindingState::Ok);
+        assert_eq!(seal(&[test(true), test(false)]).state, FindingState::Missing);
+        assert_eq!(seal(&[]).state, FindingState::Missing);
+    }
+
+    #[test]
+    fn a_launcher_that_is_none_is_named() {
+        let error = judge("").unwrap_err();
+        assert!(error.what.contains("maybe_run"));
+    }
 }

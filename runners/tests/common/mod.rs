@@ -1,4 +1,5 @@
 //! A sandbox for tests, or a plain word why there is none.
+#![allow(dead_code, reason = "no test target uses all of it")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,55 +1,96 @@
-//! The inner end of the egress window: passes loopback connections to the broker's socket, and says
-//! so itself once the window is sealed.
+//! The forwarder to the egress window: what listens on loopback inside and passes connections to the
+//! window's socket, or says by itself that the window is closed.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
-/// The window's folder, inside.
+use super::Failed;
+use crate::egress::SOCKET;
+
+/// Where the window's folder is mounted.
 pub const FOLDER: &str = "/run/egress";
-const PORT: u16 = 3128;
+/// The port of [`EGRESS_PROXY`](crate::sandbox::EGRESS_PROXY).
+pub const PORT: u16 = 3128;
+/// Connections at a time; each takes two threads.
+const MAX_CONNECTIONS: usize = 64;
+/// The most threads that there are.
+pub const THREADS: u64 = 1 + 2 * MAX_CONNECTIONS as u64;
+const STACK_BYTES: usize = 128 << 10;
+/// The answer once the window is gone. Most clients show the reason phrase and nothing else.
 const SEALED: &[u8] = b"HTTP/1.1 503 Egress-Sealed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// Listens before the program starts, so that its first connection is not refused.
-pub fn listen() -> io::Result<TcpListener> {
-    TcpListener::bind(("127.0.0.1", PORT))
+/// Starts listening, in threads of this process, before any program can dial.
+pub fn start() -> Result<(), Failed> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).map_err(Failed::to("listen for egress clients"))?;
+    spawn(move || accept(&listener)).map_err(Failed::to("start the egress forwarder"))
 }
 
-/// Serves until the container ends.
-pub fn serve(listener: &TcpListener) -> ! {
-    for fd in [0, 1, 2] {
-        // SAFETY: the program's inputs and outputs are not this process's business.
-        unsafe { libc::close(fd) };
-    }
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().stack_size(STACK_BYTES).spawn(work).map(drop)
+}
+
+fn accept(listener: &TcpListener) {
+    let open = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((client, _)) = listener.accept() else {
-            std::thread::sleep(Duration::from_millis(10));
+            // Out of descriptors, most likely: give running connections the time to end.
+            thread::sleep(Duration::from_millis(20));
             continue;
         };
-        // A connection that gets no thread is closed, which its client sees.
-        let _ = std::thread::Builder::new().stack_size(128 << 10).spawn(move || pass(client));
+        if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let counted = Counted(Arc::clone(&open));
+        // A thread that cannot start drops the client's connection, which the client sees.
+        drop(spawn(move || {
+            let _counted = counted;
+            drop(serve(client));
+        }));
     }
 }
 
-fn pass(mut client: TcpStream) {
-    let socket = format!("{FOLDER}/{}", crate::egress::SOCKET);
-    let Ok(broker) = UnixStream::connect(socket) else {
-        let _ = client.set_read_timeout(Some(Duration::from_secs(2)));
-        let mut request = [0; 4096];
-        let _ = client.read(&mut request);
-        let _ = client.write_all(SEALED);
-        return;
-    };
-    let (Ok(mut up_from), Ok(mut up_to)) = (client.try_clone(), broker.try_clone()) else { return };
-    let up = std::thread::Builder::new().stack_size(128 << 10).spawn(move || {
-        let _ = io::copy(&mut up_from, &mut up_to);
-        let _ = up_to.shutdown(Shutdown::Write);
-    });
-    let mut down_from = broker;
-    let _ = io::copy(&mut down_from, &mut client);
-    let _ = client.shutdown(Shutdown::Both);
-    if let Ok(up) = up {
-        let _ = up.join();
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn serve(mut client: TcpStream) -> io::Result<()> {
+    let Ok(broker) = UnixStream::connect(format!("{FOLDER}/{SOCKET}")) else {
+        return refuse(&mut client);
+    };
+    let (mut from_client, mut to_broker) = (client.try_clone()?, broker.try_clone()?);
+    spawn(move || {
+        drop(io::copy(&mut from_client, &mut to_broker));
+        drop(to_broker.shutdown(Shutdown::Write));
+    })?;
+    let mut broker = broker;
+    let copied = io::copy(&mut broker, &mut client);
+    client.shutdown(Shutdown::Both)?;
+    broker.shutdown(Shutdown::Both)?;
+    copied.map(drop)
+}
+
+/// Reads the request's head first, for a client whose data lies unread would see a reset, not the answer.
+fn refuse(client: &mut TcpStream) -> io::Result<()> {
+    client.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut head = [0; 8192];
+    let mut filled = 0;
+    while filled < head.len() && !head[..filled].ends_with(b"\r\n\r\n") {
+        match client.read(&mut head[filled..]) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => filled += read,
+        }
+    }
+    client.write_all(SEALED)?;
+    client.shutdown(Shutdown::Write)
 }
