@@ -39,6 +39,11 @@ impl BareRepository {
         Ok(repository)
     }
 
+    /// A repository that exists.
+    pub fn open(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -4,6 +4,8 @@
 
 pub mod git;
 pub mod github;
+pub mod scripted;
+pub mod story;
 
 /// Installs the process's one TLS provider; may be called again.
 pub fn install_crypto() {

@@ -1,0 +1,9 @@
+//! Stories through the real door: what somebody does on a forge, and what the forge shows afterwards.
+//! Their names begin with the case that they prove, where they prove one.
+#![allow(clippy::unwrap_used)]
+
+mod commands;
+mod comments;
+mod deliveries;
+mod pushes;
+mod reports;
