@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests that say when they were skipped")]
 
+#[path = "sandbox/bounds.rs"]
+mod bounds;
 mod common;
 #[path = "sandbox/container.rs"]
 mod container;
@@ -12,5 +14,11 @@ mod container;
 mod ends;
 #[path = "sandbox/hostile.rs"]
 mod hostile;
+#[path = "sandbox/seal.rs"]
+mod seal;
+#[path = "sandbox/second_opinion.rs"]
+mod second_opinion;
+#[path = "sandbox/unprivileged.rs"]
+mod unprivileged;
 #[path = "sandbox/walls.rs"]
 mod walls;

@@ -107,16 +107,18 @@ impl Made {
         fs::write(self.child.folder.join("cgroup.procs"), process.to_string())
     }
 
-    /// Says whether the kernel has ended a process of it for its memory, and removes it. One that cannot
-    /// be removed yet is left to `remove_leftovers`.
-    pub fn remove(self) -> bool {
+    /// Whether the kernel has ended a process of it for its memory.
+    pub fn has_killed(&self) -> bool {
         let file = match self.child.version {
             Version::One => "memory.oom_control",
             Version::Two => "memory.events",
         };
-        let killed = fs::read_to_string(self.child.folder.join(file)).is_ok_and(|text| has_killed(&text));
+        fs::read_to_string(self.child.folder.join(file)).is_ok_and(|text| has_killed(&text))
+    }
+
+    /// Removes it. One that cannot be removed yet is left to `remove_leftovers`.
+    pub fn remove(self) {
         drop(remove(&self.child.folder));
-        killed
     }
 }
 

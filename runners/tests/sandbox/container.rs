@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::common::sandbox;
 use runners::sandbox::{
-    Bind, Command, Container, ContainerLimits, ContainerSpec, Embedded, Exit, Sandbox as _, SandboxError,
+    Bind, Command, Container, ContainerLimits, ContainerSpec, Embedded, Exit, Sandbox as _,
 };
 
 /// The folders of one container, removed at the end.
@@ -13,31 +14,6 @@ pub struct Fixture {
     pub sandbox: Embedded,
     pub folder: tempfile::TempDir,
     pub spec: ContainerSpec,
-}
-
-/// `None` where this machine has no user namespaces, which CI does not accept.
-pub fn sandbox() -> Option<Embedded> {
-    match Embedded::with_launcher(launcher()) {
-        Ok(sandbox) => Some(sandbox),
-        Err(SandboxError::CannotSeal(reason)) => {
-            // Only what the kernel refuses to others too is a reason to skip.
-            let others =
-                std::process::Command::new("unshare").args(["--user", "--mount", "--net", "true"]).status();
-            assert!(!others.unwrap().success(), "{reason}");
-            assert!(
-                std::env::var("WHIPSTITCH_CI").as_deref() != Ok("1"),
-                "CI must have user namespaces: {reason}"
-            );
-            eprintln!("skipped: no user namespaces: {reason}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-pub fn launcher() -> PathBuf {
-    std::env::var_os("WHIPSTITCH_TEST_LAUNCHER")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_sandbox-init")), PathBuf::from)
 }
 
 pub fn limits() -> ContainerLimits {

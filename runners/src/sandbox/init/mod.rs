@@ -29,7 +29,7 @@ use super::sys;
 /// The first argument by which an executable knows that it is to be the launcher.
 pub(crate) const ARGUMENT: &str = "whipstitch-sandbox-init";
 
-/// How often memory is looked at where no cgroup bounds it.
+/// How often it is looked whether the memory limit has been met.
 const WATCH_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How much sooner than others the kernel ends a container when the host runs out of memory, see proc(5).
@@ -99,8 +99,11 @@ fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<bool
     if released.is_err() {
         kill(&pidfd)?;
     }
-    let watched = wait_for_end(control, plan, init, &pidfd)?;
-    let killed_by_kernel = cgroup.is_some_and(cgroup::Made::remove);
+    let watched = wait_for_end(control, plan, init, &pidfd, cgroup.as_ref())?;
+    let killed_by_kernel = cgroup.as_ref().is_some_and(cgroup::Made::has_killed);
+    if let Some(cgroup) = cgroup {
+        cgroup.remove();
+    }
     released.map(|()| watched || killed_by_kernel)
 }
 
@@ -125,8 +128,18 @@ fn release(plan: &Plan, init: Pid, cgroup: Option<&cgroup::Made>, go: OwnedFd) -
 }
 
 /// Returns when the container's first process has been reaped; says whether the watch had to end it.
-fn wait_for_end(control: &Control, plan: &Plan, init: Pid, pidfd: &OwnedFd) -> Result<bool, Failed> {
-    let watch_memory = plan.cgroup.is_none();
+fn wait_for_end(
+    control: &Control,
+    plan: &Plan,
+    init: Pid,
+    pidfd: &OwnedFd,
+    cgroup: Option<&cgroup::Made>,
+) -> Result<bool, Failed> {
+    // The kernel may end one process alone; what is left of the command is of no use to anyone.
+    let is_over = || match cgroup {
+        Some(cgroup) => cgroup.has_killed(),
+        None => watch::memory_of_tree(init) > plan.limits.memory_bytes,
+    };
     let mut over_limit = false;
     let mut asking = true;
     loop {
@@ -134,7 +147,7 @@ fn wait_for_end(control: &Control, plan: &Plan, init: Pid, pidfd: &OwnedFd) -> R
         if asking {
             polled.push(PollFd::from_borrowed_fd(control.socket(), PollFlags::IN | PollFlags::RDHUP));
         }
-        match poll(&mut polled, watch_memory.then_some(&WATCH_EVERY)) {
+        match poll(&mut polled, Some(&WATCH_EVERY)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Failed::to("wait for the container")(error)),
         }
@@ -148,7 +161,7 @@ fn wait_for_end(control: &Control, plan: &Plan, init: Pid, pidfd: &OwnedFd) -> R
             asking = false;
             kill(pidfd)?;
         }
-        if watch_memory && !over_limit && watch::memory_of_tree(init) > plan.limits.memory_bytes {
+        if !over_limit && is_over() {
             over_limit = true;
             kill(pidfd)?;
         }
