@@ -86,7 +86,7 @@ async fn apply_pushes_exactly_the_verified_tree_with_trailers_and_receipts() {
         let pushed = world.head();
         assert_ne!(pushed, head);
         let commit = world.git().commit(&pushed).unwrap();
-        assert_eq!(commit.parents, [head.clone()]);
+        assert_eq!(commit.parents, std::slice::from_ref(&head));
         let view = world.view(&run).await;
         let seal = &view.receipts[2];
         assert!(String::from_utf8_lossy(&seal.signed.bytes).contains(&format!("sha1:{}", commit.tree)));
