@@ -9,10 +9,13 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod agents;
+pub mod bootstrap;
 pub mod edit;
 pub mod egress;
 pub mod governor;
 pub mod progress;
 pub mod reports;
 pub mod sandbox;
+pub mod toolchains;
 pub mod workspace;

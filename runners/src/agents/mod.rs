@@ -1,0 +1,102 @@
+//! Agents: who proposes an edit, behind one trait, and the two that need no model.
+//!
+//! An agent proposes a tree and is asked nothing else. Whether its edit helped is decided by the checks
+//! alone. The intent to start it is durable before [`Agent::propose`] is called, and its error tells
+//! whether it may be called again.
+
+mod fixers;
+mod replay;
+mod ruff;
+mod rustc;
+mod suggestions;
+mod workbench;
+
+use async_trait::async_trait;
+use jobs::artifacts::{ArtifactError, Artifacts};
+use jobs::check::Check;
+use jobs::digest::Digest;
+use jobs::id::LaunchId;
+use jobs::job::{AgentSpec, Limits};
+use jobs::verdict::Checked;
+use tokio_util::sync::CancellationToken;
+
+use crate::workspace::Tree;
+
+pub use fixers::Fixers;
+pub use replay::Replay;
+pub use workbench::{Bench, Workbench, WorkbenchError};
+
+/// Proposes edits.
+#[async_trait]
+pub trait Agent: Send + Sync {
+    /// Who it is, for the receipt.
+    fn identity(&self) -> Identity;
+
+    /// One proposal for one launch. Called at most once for each launch.
+    async fn propose(&self, task: &Task<'_>) -> Result<Proposal, AgentError>;
+}
+
+/// An agent by name, version and model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub name: String,
+    pub version: String,
+    /// `None` for an agent without one.
+    pub model: Option<String>,
+}
+
+/// What is to be mended.
+pub struct Task<'a> {
+    /// The first edit of a run is 0.
+    pub iteration: u32,
+    pub launch: &'a LaunchId,
+    /// Digest of the recorded intent.
+    pub intent: Digest,
+    /// The tree as it is now: the admitted one, or what the last iteration made of it.
+    pub tree: &'a Tree,
+    /// The admitted checks.
+    pub checks: &'a [Check],
+    /// What they said of `tree`.
+    pub failing: &'a Checked,
+    pub limits: &'a Limits,
+    /// Where commands run on copies of the tree, sealed and offline.
+    pub workbench: &'a Workbench<'a>,
+    pub cancel: &'a CancellationToken,
+}
+
+/// What an agent proposes.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// The whole tree after the edit; `None` when it has nothing to propose.
+    pub after: Option<Tree>,
+    /// What it did, in a few sentences; for people, never for a decision.
+    pub note: String,
+}
+
+/// An agent did not propose.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// It is known that it did nothing; another launch may be made.
+    #[error("the agent did not start: {0}")]
+    NotStarted(String),
+    /// It ended by itself and will give no other answer to the same task.
+    #[error("the agent refused: {0}")]
+    Refused(String),
+    /// Whether it did anything is not known.
+    #[error("it is not known what the agent did: {0}")]
+    Uncertain(String),
+}
+
+/// The agent that a job was admitted with.
+pub fn agent_of(
+    spec: &AgentSpec,
+    artifacts: &Artifacts,
+    limits: &Limits,
+) -> Result<Box<dyn Agent>, ArtifactError> {
+    match spec {
+        AgentSpec::Fixers => Ok(Box::new(Fixers)),
+        AgentSpec::Replay { patch } => {
+            Ok(Box::new(Replay::new(artifacts.get_bounded(*patch, limits.max_patch_bytes)?)))
+        }
+    }
+}
