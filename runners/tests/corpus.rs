@@ -21,6 +21,17 @@ const STANDING: &[(&str, &str, &str)] = &[
     ),
     ("cargo-test/filter_matches_nothing", "filtered", "the two result lines say 2 and 1"),
     ("cargo-test/filter_one", "filtered", "the two result lines say 1 and 1"),
+    (
+        "cargo-test/many_failures_rust163",
+        "could not frobnicate",
+        "the returned error is on stderr, where nothing names its test",
+    ),
+    ("go-test/failfast", "failed: 1 expected, 2", "the output shows Example fail as well"),
+    ("go-test/failfast", "Example", "the output shows Example fail as well"),
+    ("go-vet/findings_json_go119", "structtag", "the output says column 2"),
+    ("go-vet/findings_json_merged", "structtag", "the output says column 2"),
+    ("go-vet/findings_plain", "StructTag", "the output says column 2"),
+    ("go-vet/findings_plain_go119", "StructTag", "the output says column 2"),
 ];
 
 /// Files of a case that are not the tool's report.

@@ -242,7 +242,7 @@ fn add(total: &mut Option<u64>, more: Option<u64>) {
 }
 
 /// Appends to a text of which the beginning and the end are kept.
-fn append(target: &mut String, more: &str) {
+pub(super) fn append(target: &mut String, more: &str) {
     target.push_str(more);
     if target.len() <= 2 * (HEAD_BYTES + TAIL_BYTES) {
         return;
