@@ -36,6 +36,9 @@ pub struct Server {
     pub database: Option<String>,
     /// Runs at a time on this node.
     pub concurrency: usize,
+    /// Whether all who reach the service may read the pages and bundles of GitHub's repositories,
+    /// which may be private. Those of the local forge are always open.
+    pub open_pages: bool,
 }
 
 impl Default for Server {
@@ -46,6 +49,7 @@ impl Default for Server {
             data_folder: PathBuf::from("whipstitch-data"),
             database: None,
             concurrency: 1,
+            open_pages: false,
         }
     }
 }
@@ -127,6 +131,17 @@ impl Config {
         let mut faults = config.take_variables(&variable);
         faults.extend(config.faults(&variable));
         if faults.is_empty() { Ok(config) } else { Err(faults) }
+    }
+
+    /// The configuration of a demo, whose things all lie in one folder.
+    pub fn of_folder(folder: &Path) -> Self {
+        let mut config = Self::default();
+        config.server.data_folder = folder.to_owned();
+        config.local = Some(Local {
+            folder: folder.join("forge"),
+            webhook_secret_file: Some(folder.join("webhook.secret")),
+        });
+        config
     }
 
     fn parse(text: &str) -> Result<Self, Fault> {

@@ -10,24 +10,29 @@ use zeroize::Zeroizing;
 
 /// Makes a new key in `file`, which must not exist, with mode 0600.
 pub fn make(file: &Path) -> anyhow::Result<Signer> {
-    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
     let mut seed = Zeroizing::new([0; 32]);
     getrandom::fill(seed.as_mut())
         .map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     let text = Zeroizing::new(format!("{}\n", hex::encode(seed.as_ref())));
+    write_secret(file, &text)?;
+    Ok(Signer::from_seed(&seed))
+}
+
+/// Writes a secret into a new file that its owner alone may read.
+pub fn write_secret(file: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     let mut options = std::fs::OpenOptions::new();
     let mut made = options
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(file)
-        .with_context(|| format!("cannot make the key file {}", file.display()))?;
+        .with_context(|| format!("cannot make the secret file {}", file.display()))?;
     made.write_all(text.as_bytes())
         .and_then(|()| made.sync_all())
-        .with_context(|| format!("cannot write the key file {}", file.display()))?;
-    Ok(Signer::from_seed(&seed))
+        .with_context(|| format!("cannot write the secret file {}", file.display()))
 }
 
 /// Reads the key in `file`; refuses one that others may read.

@@ -7,5 +7,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod cli;
+pub mod commands;
 pub mod config;
+pub mod demo;
+mod engine;
+pub mod http;
 pub mod keys;
+pub mod service;
+pub mod show;

@@ -120,6 +120,11 @@ impl PublicKey {
         Self::from_raw(&key.to_bytes())
     }
 
+    /// The 32 raw bytes.
+    pub fn raw(&self) -> [u8; 32] {
+        self.key.to_bytes()
+    }
+
     /// `ed25519:` and the hex SHA-256 of the raw key.
     pub fn id(&self) -> &str {
         &self.id

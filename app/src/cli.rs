@@ -1,0 +1,215 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Repairs pull requests in sealed containers and can prove what it did.
+#[derive(Debug, Parser)]
+#[command(name = "whipstitch", version, propagate_version = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the whole path on a small repository of its own: comment, repair, check run, receipts.
+    Demo(Demo),
+    /// Repair a checkout on this machine; nothing of it is touched without --apply.
+    Fix(Fix),
+    /// Run the service: take webhooks, repair, report.
+    Serve(ConfigFile),
+    /// Say what is wrong with the configuration, or with a repository's policy.
+    CheckConfig(CheckConfig),
+    /// Say what this machine can seal, and what to do about what is missing.
+    Doctor(Doctor),
+    /// List the runs, or show one.
+    Status(Status),
+    /// Authorize a run's verified patch; it is pushed to the pull request's branch.
+    Apply(Apply),
+    /// Ask a run to stop.
+    Cancel(OneRun),
+    /// Let a suspended run go on; its uncertain launch counts as lost and is never repeated.
+    Resume(OneRun),
+    /// Verify receipts offline, with nothing but the signer's public key.
+    Verify(Verify),
+    /// Read a test's or compiler's output as the service would.
+    Read(Read),
+    /// Make or show the key that signs receipts.
+    #[command(subcommand)]
+    Keys(Keys),
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where everything is kept; a fresh temporary folder without it.
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// End after the result instead of staying up.
+    #[arg(long)]
+    pub once: bool,
+    /// Authorize the patch as the seeded maintainer and push it.
+    #[arg(long, requires = "once")]
+    pub apply: bool,
+    /// Who repairs.
+    #[arg(long, value_enum, default_value_t = DemoAgent::Fixers)]
+    pub agent: DemoAgent,
+    /// Address and port of the service; port 0 takes any.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    pub listen: std::net::SocketAddr,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DemoAgent {
+    /// The fix modes of cargo and clippy, on code that does not compile.
+    Fixers,
+    /// A recorded patch, on a logic bug with a red test.
+    Replay,
+    /// A recorded patch that is wrong, on the same bug.
+    ReplayWrong,
+}
+
+#[derive(Debug, Args)]
+pub struct Fix {
+    /// The checkout.
+    #[arg(default_value = ".")]
+    pub path: PathBuf,
+    /// What must pass: 'NAME=ARGV…', such as 'tests=python3 -m pytest -q'. May be given more than once.
+    #[arg(long = "check", value_name = "NAME=ARGV")]
+    pub checks: Vec<String>,
+    /// Who repairs: fixers, or replay with --patch.
+    #[arg(long, value_enum, default_value_t = FixAgent::Fixers)]
+    pub agent: FixAgent,
+    /// The patch that the agent replay proposes.
+    #[arg(long, required_if_eq("agent", "replay"))]
+    pub patch: Option<PathBuf>,
+    /// Write the verified change into the checkout, whole or not at all.
+    #[arg(long)]
+    pub apply: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Where bundle and artifacts are kept; a fresh temporary folder without it.
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// A further host:port that may be reached while dependencies are installed.
+    #[arg(long = "admit-host", value_name = "HOST:PORT")]
+    pub admit_hosts: Vec<String>,
+    /// A network, such as 10.2.0.0/16, whose addresses are taken though they are not public.
+    #[arg(long = "trust-network", value_name = "CIDR")]
+    pub trust_networks: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum FixAgent {
+    Fixers,
+    Replay,
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigFile {
+    /// The configuration file; whipstitch.toml without it.
+    #[arg(long, env = "WHIPSTITCH_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+/// Which service's data a command is about.
+#[derive(Debug, Args)]
+pub struct Place {
+    #[command(flatten)]
+    pub file: ConfigFile,
+    /// A demo's folder, in the place of a configuration.
+    #[arg(long, conflicts_with = "config")]
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckConfig {
+    #[command(flatten)]
+    pub file: ConfigFile,
+    /// Check this repository policy (.github/whipstitch.toml) instead.
+    #[arg(long)]
+    pub policy: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The run; all of them without it.
+    pub run: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Apply {
+    pub run: String,
+    #[command(flatten)]
+    pub place: Place,
+    /// Who authorizes, on the local forge.
+    #[arg(long = "as", value_name = "LOGIN", default_value = "maintainer")]
+    pub login: String,
+}
+
+#[derive(Debug, Args)]
+pub struct OneRun {
+    pub run: String,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// A bundle's folder, or the file run.receipts.
+    pub bundle: PathBuf,
+    /// The signer's public key: 64 hex digits, or a file with 32 raw bytes, hex or PEM.
+    #[arg(long)]
+    pub key: String,
+    /// The digest of the last receipt, from a check run or a commit's trailer.
+    #[arg(long)]
+    pub expect_head: Option<String>,
+    /// How many receipts there are.
+    #[arg(long)]
+    pub expect_count: Option<u64>,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Read {
+    /// Whose output it is: pytest, cargo-test, clippy, …
+    #[arg(long)]
+    pub tool: jobs::check::Tool,
+    #[arg(long)]
+    pub stdout: Option<PathBuf>,
+    #[arg(long)]
+    pub stderr: Option<PathBuf>,
+    /// The command's exit code; none for a command that was killed.
+    #[arg(long)]
+    pub exit: Option<i32>,
+    /// The folder of report files that the command wrote.
+    #[arg(long)]
+    pub files: Option<PathBuf>,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Make a new key in FILE, readable by its owner alone.
+    New { file: PathBuf },
+    /// Show the public key of the key in FILE.
+    Show { file: PathBuf },
+}

@@ -1,0 +1,84 @@
+//! `verify`: the verdict first, then what was verified. Needs no service, database or network.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use receipts::bundle::{self, Evidence};
+use receipts::{Code, Expected, PublicKey, Row, Verdict, verify_chain};
+
+use super::{Usage, print};
+use crate::cli::Verify;
+
+pub fn run(arguments: &Verify) -> anyhow::Result<ExitCode> {
+    let key = key(&arguments.key)?;
+    let head = arguments.expect_head.as_deref().map(head).transpose()?;
+    let expected = Expected { head, count: arguments.expect_count };
+    let (verdict, rows) = of(&arguments.bundle, &key, expected)?;
+    print(&match arguments.json {
+        true => format!("{}\n", json(&verdict, &rows)),
+        false => format!("{verdict}\n{}", table(&rows)),
+    });
+    Ok(ExitCode::from(verdict.exit_code()))
+}
+
+/// Verifies the bundle at a path.
+pub fn of(path: &Path, key: &[u8; 32], expected: Expected) -> anyhow::Result<(Verdict, Vec<Row>)> {
+    let evidence = Evidence::open(path)?;
+    Ok(match bundle::read(&evidence.bundle) {
+        Ok(receipts) => verify_chain(&receipts, |seq| evidence.diff(seq), key, expected),
+        Err((code, index)) => (Verdict::Invalid { code, index }, Vec::new()),
+    })
+}
+
+/// A key given as hex, or as a file. A key that is no good is a verdict (`E_KEY`), not an error of usage.
+fn key(text: &str) -> anyhow::Result<[u8; 32]> {
+    let mut raw = [0; 32];
+    if hex::decode_to_slice(text, &mut raw).is_ok() {
+        return Ok(raw);
+    }
+    let bytes = std::fs::read(text).with_context(|| {
+        format!("cannot read the key file {text:?} (a key may also be given as 64 hex digits)")
+    })?;
+    if let Ok(raw) = <[u8; 32]>::try_from(bytes.as_slice()) {
+        return Ok(raw);
+    }
+    match PublicKey::parse(&bytes) {
+        Ok(key) => Ok(key.raw()),
+        Err(error) => Err(Usage(format!("{text}: {error} ({})", Code::Key.name())).into()),
+    }
+}
+
+fn head(text: &str) -> anyhow::Result<[u8; 32]> {
+    let mut head = [0; 32];
+    let digits = text.strip_prefix("sha256:").unwrap_or(text);
+    hex::decode_to_slice(digits, &mut head)
+        .map_err(|_| Usage(format!("{text:?} is no head: 64 hex digits were expected")))?;
+    Ok(head)
+}
+
+/// The receipts as a table.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:>4}  {:<6} {:<20} {:<24} {:>10}  {}\n",
+        "seq", "kind", "issued at", "actor", "diff", "reason"
+    );
+    for row in rows {
+        let diff = row.diff_len.map_or("-".to_owned(), |length| format!("{length} B"));
+        text.push_str(&format!(
+            "{:>4}  {:<6} {:<20} {:<24} {diff:>10}  {}\n",
+            row.seq, row.kind, row.issued_at, row.actor, row.reason
+        ));
+    }
+    text
+}
+
+fn json(verdict: &Verdict, rows: &[Row]) -> serde_json::Value {
+    let row = |row: &Row| {
+        serde_json::json!({
+            "seq": row.seq, "kind": row.kind, "actor": row.actor, "reason": row.reason,
+            "issued_at": row.issued_at, "diff_len": row.diff_len, "digest": row.digest,
+        })
+    };
+    serde_json::json!({ "verdict": verdict.to_string(), "receipts": rows.iter().map(row).collect::<Vec<_>>() })
+}

@@ -1,0 +1,244 @@
+//! The service: everything that `serve` and `demo` run, wired from one configuration.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use jobs::artifacts::Artifacts;
+use jobs::clock::{Clock, SystemClock};
+use jobs::forge::{ForgeKind, Repository};
+use jobs::job::AgentSpec;
+use jobs::source::{Claim, CloneAccess, Source, SourceError};
+use jobs::store::{Db, Ingest};
+use receipts::Signer;
+use runners::progress::Progress;
+use secrecy::SecretString;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use webhooks::forge::{Forge, Forges, Inbound};
+use webhooks::github::{GitHub, GitHubConfig};
+use webhooks::local::LocalForge;
+use webhooks::receive::Door;
+use webhooks::report::Mask;
+use webhooks::{admission, report};
+
+use crate::config::{self, Config};
+use crate::{engine, http, keys};
+
+/// The parts that commands share, opened from one configuration.
+pub struct Service {
+    pub config: Config,
+    pub db: Db,
+    pub artifacts: Artifacts,
+    pub signer: Arc<Signer>,
+    pub forges: Forges,
+    pub local: Option<LocalForge>,
+    pub clock: Arc<dyn Clock>,
+    /// How people reach the pages.
+    pub public_url: url::Url,
+    inbound: Vec<(ForgeKind, Arc<dyn Inbound>)>,
+    source: Arc<dyn Source>,
+    secrets: Vec<SecretString>,
+}
+
+impl Service {
+    /// Opens what is there and makes what is missing: folder, database, signing key.
+    pub async fn open(config: Config) -> anyhow::Result<Self> {
+        let folder = &config.server.data_folder;
+        make_private(folder).with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+        let db = Db::open(&config.database()).await?;
+        let artifacts = Artifacts::open(folder.join("artifacts"))?;
+        let signer = Arc::new(keys::read_or_make(&config.key_file())?);
+        write_public_key(folder, &signer)?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let mut service = Self {
+            public_url: config.public_url(),
+            db,
+            artifacts,
+            signer,
+            forges: Forges::default(),
+            local: None,
+            clock,
+            inbound: Vec::new(),
+            source: Arc::new(Sources::default()),
+            secrets: Vec::new(),
+            config,
+        };
+        service.connect()?;
+        Ok(service)
+    }
+
+    /// Connects the configured forges.
+    fn connect(&mut self) -> anyhow::Result<()> {
+        let mut forges: Vec<Arc<dyn Forge>> = Vec::new();
+        let mut sources = Sources::default();
+        let variable = |name: &str| std::env::var(name).ok();
+        let read = |place: &str, file: Option<&Path>, name: &str| {
+            config::secret(place, file, variable, name).map_err(|fault| anyhow::anyhow!("{fault}"))
+        };
+        if let Some(local) = &self.config.local {
+            let secret = read(
+                "local.webhook_secret_file",
+                local.webhook_secret_file.as_deref(),
+                config::LOCAL_SECRET,
+            )?;
+            self.secrets.push(secret.clone());
+            let forge = LocalForge::open(&local.folder, secret)?;
+            self.inbound.push((ForgeKind::Local, Arc::new(forge.clone())));
+            sources.local = Some(Arc::new(forge.clone()));
+            forges.push(Arc::new(forge.clone()));
+            self.local = Some(forge);
+        }
+        if let Some(github) = &self.config.github {
+            let key =
+                read("github.private_key_file", github.private_key_file.as_deref(), config::GITHUB_KEY)?;
+            let secret = read(
+                "github.webhook_secret_file",
+                github.webhook_secret_file.as_deref(),
+                config::GITHUB_SECRET,
+            )?;
+            self.secrets.push(secret.clone());
+            let web = GitHubConfig::web_of(&github.api_url);
+            let connection = GitHubConfig {
+                api: github.api_url.clone(),
+                web,
+                app_id: github.app_id,
+                private_key: key,
+                webhook_secret: secret,
+            };
+            let forge = GitHub::new(connection, Arc::clone(&self.clock))?;
+            self.inbound.push((ForgeKind::Github, Arc::new(forge.clone())));
+            sources.github = Some(Arc::new(forge.clone()));
+            forges.push(Arc::new(forge));
+        }
+        self.forges = Forges::new(forges);
+        self.source = Arc::new(sources);
+        Ok(())
+    }
+
+    /// What reporting needs.
+    pub fn reporting(&self) -> report::Context {
+        report::Context {
+            db: self.db.clone(),
+            forges: self.forges.clone(),
+            artifacts: self.artifacts.clone(),
+            signer: Arc::clone(&self.signer),
+            clock: Arc::clone(&self.clock),
+            node: node(),
+            public_url: Some(self.public_url.clone()),
+            mask: self.mask(),
+        }
+    }
+
+    /// What no report or page may show.
+    pub fn mask(&self) -> Mask {
+        Mask::new(self.secrets.clone())
+    }
+
+    /// Serves until it is cancelled, and returns when everything is at rest. `agent` takes the place of
+    /// every policy's.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: tokio::net::TcpListener,
+        agent: Option<AgentSpec>,
+        progress: broadcast::Sender<Progress>,
+        cancel: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let engine = engine::of(&self, Arc::clone(&self.source), progress)?;
+        let (ingest, ingesting) = Ingest::start(self.db.clone());
+        let door = Door::new(self.inbound.clone(), ingest, Arc::clone(&self.clock));
+        let router = http::router(Arc::clone(&self), door);
+        let mut admitting =
+            admission::Context::new(self.db.clone(), self.forges.clone(), Arc::clone(&self.clock), &node());
+        admitting.agent = agent;
+        admitting.public_url = Some(self.public_url.clone());
+        let reporting = self.reporting();
+        let stopped = cancel.clone();
+        let serving =
+            axum::serve(listener, router).with_graceful_shutdown(async move { stopped.cancelled().await });
+        let serving = async { serving.await.context("the server failed") };
+        let admit = async {
+            admission::work(&admitting, &cancel).await;
+            Ok(())
+        };
+        let tell = async {
+            report::work(&reporting, &cancel).await;
+            Ok(())
+        };
+        let repair = async {
+            engine.work(cancel.clone()).await;
+            Ok(())
+        };
+        let stop_all = |result: anyhow::Result<()>| {
+            cancel.cancel();
+            result
+        };
+        let (served, admitted, told, repaired) =
+            tokio::join!(async { stop_all(serving.await) }, admit, tell, repair);
+        served.and(admitted).and(told).and(repaired)?;
+        ingesting.await.context("the ingest task failed")
+    }
+
+    /// The folder of a run's bundle.
+    pub fn bundle(&self, run: &jobs::id::RunId) -> PathBuf {
+        self.config.server.data_folder.join("bundles").join(run.as_str())
+    }
+}
+
+/// Makes a folder that its owner alone may enter, unless it is there.
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// This process, as rows name it.
+pub fn node() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}/{}", host.trim(), std::process::id())
+}
+
+/// Puts the public key where people find it: `key.pub`, 64 hex digits.
+fn write_public_key(folder: &Path, signer: &Signer) -> anyhow::Result<()> {
+    let file = folder.join("key.pub");
+    std::fs::write(&file, format!("{}\n", hex::encode(signer.public_key())))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// The database of a service that has run before.
+pub async fn open_existing_database(config: &Config) -> anyhow::Result<Db> {
+    let url = config.database();
+    if let Some(file) = url.strip_prefix("sqlite://")
+        && !Path::new(file).exists()
+    {
+        return Err(crate::commands::Usage(format!(
+            "there is no database at {file}; name the service's --config, or a demo's --dir"
+        ))
+        .into());
+    }
+    Ok(Db::open(&url).await?)
+}
+
+/// Clone access by the kind of forge.
+#[derive(Default)]
+struct Sources {
+    local: Option<Arc<LocalForge>>,
+    github: Option<Arc<GitHub>>,
+}
+
+#[async_trait]
+impl Source for Sources {
+    async fn clone_access(&self, claim: &Claim, repository: &Repository) -> Result<CloneAccess, SourceError> {
+        let source: Option<&dyn Source> = match repository.forge {
+            ForgeKind::Local => self.local.as_deref().map(|source| source as &dyn Source),
+            ForgeKind::Github => self.github.as_deref().map(|source| source as &dyn Source),
+        };
+        match source {
+            Some(source) => source.clone_access(claim, repository).await,
+            None => Err(SourceError::Refused {
+                repository: repository.to_string(),
+                why: format!("this service is not connected to {}", repository.forge.name()),
+            }),
+        }
+    }
+}
