@@ -13,15 +13,26 @@ use rustix::thread::{Gid, Uid};
 use super::control::Control;
 use super::plan::{INSIDE_ID, Plan, Report, Work};
 use super::{Failed, confine, dials, forward, root};
+use crate::sandbox::cgroup::Door;
 use crate::sandbox::sys;
 
 /// The host name within every container.
 const HOST_NAME: &[u8] = b"whipstitch";
 
+/// What the first process has from the launcher.
+pub struct Inherited {
+    /// The program's.
+    pub streams: Vec<OwnedFd>,
+    /// Yields a byte when the launcher has mapped the user.
+    pub released: OwnedFd,
+    /// Leads into the memory limit's cgroup, where the launcher has not put it in.
+    pub door: Option<Door>,
+}
+
 /// Never returns; its exit ends the container.
-pub fn main(control: &Control, plan: &Plan, streams: Vec<OwnedFd>, released: OwnedFd) -> ! {
-    let told = match prepare(plan, released) {
-        Ok(()) => work(plan, streams),
+pub fn main(control: &Control, plan: &Plan, inherited: Inherited) -> ! {
+    let told = match prepare(plan, inherited.released, inherited.door) {
+        Ok(()) => work(plan, inherited.streams),
         Err(failed) => failed.report(),
     };
     // When nobody listens any more there is nobody to tell; leaving ends the container either way.
@@ -30,7 +41,10 @@ pub fn main(control: &Control, plan: &Plan, streams: Vec<OwnedFd>, released: Own
 }
 
 /// Everything up to a container in which code of strangers may run.
-fn prepare(plan: &Plan, released: OwnedFd) -> Result<(), Failed> {
+fn prepare(plan: &Plan, released: OwnedFd, door: Option<Door>) -> Result<(), Failed> {
+    if let Some(door) = door {
+        door.enter().map_err(Failed::to("enter the memory limit's cgroup"))?;
+    }
     await_release(&released)?;
     drop(released);
     let trees = root::open(plan)?;

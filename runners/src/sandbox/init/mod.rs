@@ -87,15 +87,18 @@ fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<bool
     }
     let cgroup = plan.cgroup.as_ref().map(|child| child.make(plan.limits.memory_bytes)).transpose();
     let cgroup = cgroup.map_err(Failed::to("make the memory limit's cgroup"))?;
+    let door = cgroup.as_ref().map_or(Ok(None), cgroup::Made::door);
+    let door = door.map_err(Failed::to("open the memory limit's cgroup"))?;
     let (wait, go) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(Failed::to("make a pipe"))?;
     let side = sys::clone_into_namespaces().map_err(Failed::to("clone into new namespaces"))?;
     let sys::Side::Outside { init, pidfd } = side else {
         drop(go);
-        inside::main(control, plan, streams, wait);
+        inside::main(control, plan, inside::Inherited { streams, released: wait, door });
     };
     drop((wait, streams));
-    let released = release(plan, init, cgroup.as_ref(), go);
+    let to_join = cgroup.as_ref().filter(|_| door.is_none());
+    let released = release(plan, init, to_join, go);
     if released.is_err() {
         kill(&pidfd)?;
     }
