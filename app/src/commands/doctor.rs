@@ -38,7 +38,11 @@ fn page(capabilities: &Capabilities, toolchains: &Toolchains) -> String {
     }
     text.push_str("container engines (not needed by the embedded sandbox)\n");
     for (engine, found) in engines() {
-        text.push_str(&format!("  {:<8} {:<26} {found}\n", if found == "not found" { "-" } else { "ok" }, engine));
+        text.push_str(&format!(
+            "  {:<8} {:<26} {found}\n",
+            if found == "not found" { "-" } else { "ok" },
+            engine
+        ));
     }
     text.push_str("toolchains\n");
     for tool in &toolchains.found {
@@ -57,16 +61,15 @@ fn page(capabilities: &Capabilities, toolchains: &Toolchains) -> String {
 /// Programs of container engines along `PATH`; none of them is started.
 fn engines() -> Vec<(&'static str, String)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let find = |name: &str| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+    let find =
+        |name: &str| std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
     ["podman", "docker", "bwrap"]
         .map(|name| (name, find(name).map_or("not found".to_owned(), |file| file.display().to_string())))
         .to_vec()
 }
 
 fn json(capabilities: &Capabilities, toolchains: &Toolchains) -> serde_json::Value {
-    let finding = |found: &runners::sandbox::Finding| {
-        serde_json::json!({"name": found.name, "state": word(found.state), "found": found.found, "advice": found.advice})
-    };
+    let finding = |found: &runners::sandbox::Finding| serde_json::json!({"name": found.name, "state": word(found.state), "found": found.found, "advice": found.advice});
     let tools = toolchains.found.iter().map(|tool| serde_json::json!({"name": tool.name, "path": tool.path}));
     serde_json::json!({
         "backend": capabilities.backend,

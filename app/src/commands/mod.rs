@@ -3,7 +3,7 @@
 pub mod apply;
 mod check_config;
 mod control;
-//mod doctor;
+mod doctor;
 //mod fix;
 mod keys;
 mod read;
@@ -45,7 +45,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 
         Command::Serve(arguments) => blocking(serve::run(&arguments)),
 
-        Command::Fix(_) | Command::Doctor(_) => Ok(ExitCode::SUCCESS),
+        Command::Fix(_) => Ok(ExitCode::SUCCESS),
+        Command::Doctor(arguments) => blocking(doctor::run(&arguments)),
         Command::Status(arguments) => blocking(status::run(&arguments)),
         Command::Apply(arguments) => blocking(apply::run(&arguments)),
         Command::Cancel(arguments) => blocking(control::cancel(&arguments)),
