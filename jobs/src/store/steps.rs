@@ -6,9 +6,10 @@ use crate::step::{StepKind, StepState};
 
 use super::db::{Db, Tx};
 use super::error::StoreError;
+use super::receipts::NewReceipt;
 use super::row::{count, from_json, from_word, json};
 use super::signed::Signed;
-use super::{journal, runs};
+use super::{journal, receipts, runs};
 
 /// A step that begins or ends.
 #[derive(Clone, Debug)]
@@ -40,6 +41,42 @@ pub async fn append(db: &Db, run: &RunId, fence: Fence, step: NewStep) -> Result
     let seq = append_in(&mut tx, run, &step).await?;
     tx.commit().await?;
     Ok(seq)
+}
+
+/// One line of what belongs together.
+#[derive(Clone, Debug)]
+pub enum Line {
+    /// A line of the journal that is no step.
+    Entry(Signed),
+    Step(NewStep),
+    Receipt(NewReceipt),
+}
+
+/// Appends lines that mean something only together, in their order: all of them or none. Gives the
+/// numbers of the steps' lines in the journal.
+pub async fn record(
+    db: &Db,
+    run: &RunId,
+    fence: Fence,
+    lines: &[Line],
+    now: Millis,
+) -> Result<Vec<u32>, StoreError> {
+    let mut tx = db.write().await?;
+    runs::hold(&mut tx, run, fence, now).await?;
+    let mut places = Vec::new();
+    for line in lines {
+        match line {
+            Line::Entry(entry) => {
+                journal::append_in(&mut tx, run, entry, now).await?;
+            }
+            Line::Step(step) => places.push(append_in(&mut tx, run, step).await?),
+            Line::Receipt(receipt) => {
+                receipts::append_in(&mut tx, run, receipt, now).await?;
+            }
+        }
+    }
+    tx.commit().await?;
+    Ok(places)
 }
 
 /// The run's plan so far, in order.

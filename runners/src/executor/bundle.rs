@@ -1,0 +1,107 @@
+//! The folder that is given out for a finished run: receipts, diffs, journal and public key.
+//!
+//! It is made before the run's end is stored, so that no forge is ever told of a run whose bundle is not
+//! complete, and it can be made again from the rows at any time.
+//!
+//! | file | what |
+//! |---|---|
+//! | `run.receipts` | every receipt with its signature, one a line |
+//! | `run.journal` | every journal entry with its signature, one a line |
+//! | `NNNN.receipt.json`, `NNNN.sig` | one receipt's signed bytes, and the 64 raw bytes of its signature |
+//! | `NNNN.diff` | the diff that receipt `NNNN` speaks of |
+//! | `key.pub` | the signer's raw public key; a verifier takes the key from elsewhere |
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use jobs::artifacts::{ArtifactError, Artifacts};
+use jobs::digest::Digest;
+use jobs::id::RunId;
+use jobs::store::{self, Db, StoreError, journal};
+use receipts::Signed;
+
+/// A bundle could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// A file or folder could not be written.
+    #[error("cannot write the bundle {path}")]
+    Write { path: PathBuf, source: std::io::Error },
+    /// A diff is not in the artifact folder.
+    #[error("a diff of the bundle is not at hand")]
+    Diff(#[from] ArtifactError),
+    /// The rows could not be read.
+    #[error("cannot read what belongs into the bundle")]
+    Store(#[from] StoreError),
+}
+
+/// What a bundle is made of.
+pub struct Contents<'a> {
+    pub receipts: &'a [(Signed, Option<Digest>)],
+    pub journal: &'a [Signed],
+    pub public_key: [u8; 32],
+}
+
+/// Where the bundle of a run stands below the data folder.
+pub fn folder(data_dir: &Path, run: &RunId) -> PathBuf {
+    data_dir.join("bundles").join(run.as_str())
+}
+
+/// Makes the bundle anew from the rows, on whichever node.
+pub async fn from_store(
+    db: &Db,
+    artifacts: &Artifacts,
+    public_key: [u8; 32],
+    data_dir: &Path,
+    run: &RunId,
+) -> Result<PathBuf, BundleError> {
+    let receipts: Vec<_> = store::receipts::list(db, run)
+        .await?
+        .into_iter()
+        .map(|receipt| (super::ledger::outside(receipt.signed), receipt.diff))
+        .collect();
+    let journal: Vec<_> = journal::list(db, run).await?.into_iter().map(super::ledger::outside).collect();
+    let contents = Contents { receipts: &receipts, journal: &journal, public_key };
+    write(&folder(data_dir, run), artifacts, &contents)
+}
+
+/// Writes a whole bundle beside its place, then moves it there in place of an older one.
+pub fn write(place: &Path, artifacts: &Artifacts, contents: &Contents<'_>) -> Result<PathBuf, BundleError> {
+    let parent = place.parent().unwrap_or(Path::new("."));
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| BundleError::Write { path, source }
+    };
+    std::fs::create_dir_all(parent).map_err(failed(parent))?;
+    let fresh = tempfile::Builder::new().prefix(".bundle-").tempdir_in(parent).map_err(failed(parent))?;
+    let put = |name: &str, bytes: &[u8]| {
+        let path = fresh.path().join(name);
+        let write = || -> std::io::Result<()> {
+            let mut file = std::fs::File::create(&path)?;
+            file.write_all(bytes)?;
+            file.sync_data()
+        };
+        write().map_err(failed(&path))
+    };
+    let signed: Vec<Signed> = contents.receipts.iter().map(|(signed, _)| signed.clone()).collect();
+    put("run.receipts", &receipts::bundle::write(&signed))?;
+    put("run.journal", &receipts::bundle::write(contents.journal))?;
+    put("key.pub", &contents.public_key)?;
+    for (number, (signed, diff)) in contents.receipts.iter().enumerate() {
+        put(&format!("{number:04}.receipt.json"), &signed.bytes)?;
+        put(&format!("{number:04}.sig"), &signed.signature)?;
+        if let Some(diff) = diff {
+            put(&format!("{number:04}.diff"), &artifacts.get_bounded(*diff, receipts::MAX_DIFF as u64)?)?;
+        }
+    }
+    match std::fs::remove_dir_all(place) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(place)(error)),
+    }
+    let fresh = fresh.keep();
+    std::fs::rename(&fresh, place).map_err(failed(place))?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(place, readable).map_err(failed(place))?;
+    std::fs::File::open(parent).and_then(|folder| folder.sync_all()).map_err(failed(parent))?;
+    Ok(place.to_owned())
+}
