@@ -68,6 +68,9 @@ pub struct World {
     pub admission: admission::Context,
     pub report: report::Context,
     pub folder: tempfile::TempDir,
+    /// The app itself, where the forge is GitHub.
+    pub app: Option<GitHub>,
+    pub ingest: Ingest,
     door: SocketAddr,
 }
 
@@ -149,9 +152,11 @@ impl World {
             name: "anvil".into(),
             installation: INSTALLATION,
         };
-        let (forge, inbound) = (Arc::new(app.clone()), Arc::new(app));
+        let (forge, inbound) = (Arc::new(app.clone()), Arc::new(app.clone()));
         let folder = tempfile::tempdir()?;
-        Self::open(Stage::GitHub(github), clock, folder, forge, inbound, (repository, number)).await
+        let place = (repository, number);
+        let world = Self::open(Stage::GitHub(github), clock, folder, forge, inbound, place).await?;
+        Ok(Self { app: Some(app), ..world })
     }
 
     async fn on_local() -> Result<Self> {
@@ -188,7 +193,7 @@ impl World {
         let forges = Forges::new(vec![forge]);
         let shared = Arc::new(clock.clone());
         let (ingest, _task) = Ingest::start(db.clone());
-        let door = Door::new(vec![(repository.forge, inbound)], ingest, shared.clone());
+        let door = Door::new(vec![(repository.forge, inbound)], ingest.clone(), shared.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         tokio::spawn(async move { axum::serve(listener, router(door)).await });
@@ -207,7 +212,20 @@ impl World {
         if let Stage::GitHub(github) = &stage {
             github.set_webhook(format!("http://{address}/webhooks/github").parse()?);
         }
-        Ok(Self { stage, clock, db, repository, number, admission, report, folder, door: address })
+        let app = None;
+        Ok(Self {
+            stage,
+            clock,
+            db,
+            repository,
+            number,
+            admission,
+            report,
+            folder,
+            app,
+            ingest,
+            door: address,
+        })
     }
 
     /// The simulated GitHub of this world.

@@ -92,6 +92,11 @@ impl SimulatedGitHub {
         self.keep(&mut state, event, payload)
     }
 
+    /// GitHub's numbers of the deliveries so far, newest first.
+    pub fn delivery_numbers(&self) -> Vec<i64> {
+        self.shared.state().deliveries.iter().map(|delivery| delivery.id).collect()
+    }
+
     fn keep(&self, state: &mut State, event: &str, payload: &Value) -> Delivery {
         let delivery = Delivery {
             id: state.new_id(),

@@ -146,6 +146,56 @@ async fn sixty_forged_replayed_and_renamed_deliveries_make_exactly_one_job() {
 }
 
 #[tokio::test]
+async fn d8_what_was_missed_in_an_hour_of_downtime_is_taken_in_with_the_roles_of_now() {
+    let world = World::new(On::GitHub).await.unwrap();
+    let app = world.app.clone().unwrap();
+    // Before the kept time, one that arrived, and two that were never sent because nobody answered.
+    world.comment("ada", "/whipstitch status");
+    world.clock.advance(5 * 86_400_000);
+    world.deliver(&world.comment("ada", "/whipstitch verify")).await;
+    world.comment("ada", "/whipstitch fix");
+    world.clock.advance(1_000);
+    world.comment("rita", "/whipstitch try");
+    for _ in 0..130 {
+        world.github().event("star", &json!({ "action": "created" }));
+    }
+    world.set_role("rita", jobs::forge::Role::Write);
+    world.clock.advance(3_600_000);
+    let since = START + 3 * 86_400_000;
+    let swept = app.sweep(&world.db, &world.ingest, since).await.unwrap();
+    assert_eq!((swept.listed, swept.taken), (3, 2));
+    world.settle().await;
+    let runs = world.runs().await;
+    let who: Vec<_> = runs.iter().rev().map(|run| run.job.request.actor.login.as_str()).collect();
+    assert_eq!(who, ["ada", "ada"], "{:?}", world.replies());
+    let reply = world.reply();
+    assert!(reply.contains("@rita") && reply.contains("is already at work on this commit"), "{reply}");
+    let again = app.sweep(&world.db, &world.ingest, since).await.unwrap();
+    assert_eq!(again.taken, 0);
+    world.settle().await;
+    assert_eq!(world.runs().await.len(), 2);
+}
+
+#[tokio::test]
+async fn d8_a_sweep_that_breaks_off_takes_the_rest_in_later() {
+    let world = World::new(On::GitHub).await.unwrap();
+    let app = world.app.clone().unwrap();
+    world.comment("ada", "/whipstitch verify");
+    world.comment("ada", "/whipstitch fix");
+    // The list and the first delivery are given, the second is not.
+    let limited = Failure::Answer(Answered::secondary_limit(None));
+    let newest = world.github().delivery_numbers()[0];
+    let path = format!("/app/hook/deliveries/{newest}");
+    world.github().fail(Fault { method: "GET", path, times: 1, failure: limited });
+    assert!(app.sweep(&world.db, &world.ingest, START - 1).await.is_err());
+    world.settle().await;
+    assert_eq!(world.runs().await.len(), 1);
+    assert_eq!(app.sweep(&world.db, &world.ingest, START - 1).await.unwrap().taken, 1);
+    world.settle().await;
+    assert_eq!(world.runs().await.len(), 2);
+}
+
+#[tokio::test]
 async fn d9_a_job_is_about_the_head_of_now_and_a_closed_pull_request_gets_none() {
     each_forge(async |world| {
         let asked = world.comment("ada", "/whipstitch fix");

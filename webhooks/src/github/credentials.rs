@@ -140,6 +140,11 @@ impl Credentials {
         self.identity.id
     }
 
+    /// This machine's time, in milliseconds since 1970.
+    pub fn clock_now(&self) -> i64 {
+        self.clock.now()
+    }
+
     fn now(&self) -> i64 {
         self.clock.now() + self.skew_ms.load(Ordering::Relaxed)
     }

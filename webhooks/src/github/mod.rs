@@ -12,6 +12,7 @@ mod payload;
 mod push;
 mod read;
 mod route;
+mod sweep;
 
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ use crate::forge::{
 use client::{Client, Request};
 use credentials::{AppIdentity, BadKey, Credentials, Use};
 use error::ApiError;
+
+pub use sweep::{SweepError, Swept};
 
 /// How to reach a GitHub, and as which app.
 #[derive(Clone, Debug)]
