@@ -10,6 +10,8 @@ mod bounds;
 mod common;
 #[path = "sandbox/container.rs"]
 mod container;
+#[path = "sandbox/crash.rs"]
+mod crash;
 #[path = "sandbox/ends.rs"]
 mod ends;
 #[path = "sandbox/hostile.rs"]

@@ -54,6 +54,13 @@ pub fn clone_into_namespaces() -> io::Result<Side> {
     }
 }
 
+/// Gives this process a mount namespace of its own.
+pub fn own_mounts() -> io::Result<()> {
+    // SAFETY: a plain flag; the process has one thread, which holds no memory that this could change.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// `struct clone_args` of clone3(2), first version.
 #[repr(C)]
 #[derive(Default)]

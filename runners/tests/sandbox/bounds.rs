@@ -1,7 +1,6 @@
 //! What a container may use, and that nothing of it stays.
 
 use std::fs::File;
-use std::path::PathBuf;
 
 use runners::sandbox::{Cause, FindingState, Sandbox as _};
 
@@ -116,29 +115,6 @@ time.sleep(600)
     }
     let file = File::open(fixture.spec.workspace.join("locked")).unwrap();
     tokio::task::spawn_blocking(move || file.lock()).await.unwrap().unwrap();
-}
-
-/// Folders of cgroups that belong to the run of a test.
-fn leftovers(run: &str) -> Vec<PathBuf> {
-    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    let memory = own.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
-    let Some(path) = memory else { return Vec::new() };
-    let folder = PathBuf::from(format!("/sys/fs/cgroup/memory{path}"));
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let paths = entries.flatten().map(|entry| entry.path());
-    paths.filter(|path| path.to_string_lossy().contains(run)).collect()
-}
-
-#[tokio::test]
-async fn no_cgroup_stays_and_reaping_is_idempotent() {
-    let Some(mut fixture) = fixture() else { return };
-    fixture.spec.run = jobs::id::RunId::fresh(7);
-    let run = fixture.spec.run.to_string();
-    assert_eq!(fixture.run(&["true"]).await.cause, Cause::Exited(0));
-    assert_eq!(leftovers(&run), Vec::<PathBuf>::new());
-    for _ in 0..2 {
-        fixture.sandbox.reap(fixture.spec.run.clone()).await.unwrap();
-    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What a container cannot reach.
 
+use runners::sandbox::Bind;
+
 use super::container::fixture;
 
 #[tokio::test]
@@ -91,4 +93,34 @@ for address in ('1.1.1.1', '169.254.169.254', '10.0.0.1'):
     169.254.169.254 ENETUNREACH
     10.0.0.1 ENETUNREACH
     ");
+}
+
+/// Root can read everything, but the container's first process is root no longer.
+#[tokio::test]
+async fn a_toolchain_below_a_closed_folder_is_bound_and_nothing_beside_it_shows() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let Some(mut fixture) = fixture() else { return };
+    let closed = fixture.folder.path().join("closed");
+    std::fs::create_dir_all(closed.join("toolchain")).unwrap();
+    std::fs::write(closed.join("toolchain/tool"), "here").unwrap();
+    std::fs::write(closed.join("secret"), "not here").unwrap();
+    if rustix::process::geteuid().is_root() {
+        chown(&closed, Some(4321), Some(4321)).unwrap();
+    }
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).unwrap();
+    fixture.spec.read_only.push(Bind { host: closed.join("toolchain"), inside: "/opt/kit".into() });
+    let exit =
+        fixture.run(&["sh", "-c", "cat /opt/kit/tool; ls /opt; echo x > /opt/kit/new || echo closed"]).await;
+    assert_eq!(String::from_utf8_lossy(&exit.stdout), "herekit\nclosed\n");
+}
+
+#[tokio::test]
+async fn mounts_inside_never_show_on_the_host() {
+    let Some(fixture) = fixture() else { return };
+    let before = std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
+    let exit = fixture.run(&["cat", "/proc/self/mountinfo"]).await;
+    let inside = String::from_utf8(exit.stdout).unwrap();
+    assert!(inside.lines().count() > 10);
+    assert!(!inside.contains("shared:") && !inside.contains("master:"), "{inside}");
+    assert_eq!(std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count(), before);
 }

@@ -23,6 +23,8 @@ const HOST_NAME: &[u8] = b"whipstitch";
 pub struct Inherited {
     /// The program's.
     pub streams: Vec<OwnedFd>,
+    /// What the launcher has opened of the host, if it was root.
+    pub trees: Option<root::Trees>,
     /// Yields a byte when the launcher has mapped the user.
     pub released: OwnedFd,
     /// Leads into the memory limit's cgroup, where the launcher has not put it in.
@@ -31,8 +33,9 @@ pub struct Inherited {
 
 /// Never returns; its exit ends the container.
 pub fn main(control: &Control, plan: &Plan, inherited: Inherited) -> ! {
-    let told = match prepare(plan, inherited.released, inherited.door) {
-        Ok(()) => work(plan, inherited.streams),
+    let Inherited { streams, trees, released, door } = inherited;
+    let told = match prepare(plan, trees, released, door) {
+        Ok(()) => work(plan, streams),
         Err(failed) => failed.report(),
     };
     // When nobody listens any more there is nobody to tell; leaving ends the container either way.
@@ -41,13 +44,18 @@ pub fn main(control: &Control, plan: &Plan, inherited: Inherited) -> ! {
 }
 
 /// Everything up to a container in which code of strangers may run.
-fn prepare(plan: &Plan, released: OwnedFd, door: Option<Door>) -> Result<(), Failed> {
+fn prepare(
+    plan: &Plan,
+    trees: Option<root::Trees>,
+    released: OwnedFd,
+    door: Option<Door>,
+) -> Result<(), Failed> {
     if let Some(door) = door {
         door.enter().map_err(Failed::to("enter the memory limit's cgroup"))?;
     }
     await_release(&released)?;
     drop(released);
-    let trees = root::open(plan)?;
+    let trees = trees.map_or_else(|| root::open(plan), Ok)?;
     become_inside_user()?;
     // Changing the user has cleared what was set before, so this comes after it.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))

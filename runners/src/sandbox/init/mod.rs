@@ -81,10 +81,7 @@ fn launch() -> io::Result<()> {
 
 /// Makes the container, waits for its end, and says whether it had used more memory than it may.
 fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<bool, Failed> {
-    if rustix::process::geteuid().is_root() {
-        // A group of ours would still open files of this host to the container.
-        rustix::thread::set_thread_groups(&[]).map_err(Failed::to("drop the supplementary groups"))?;
-    }
+    let trees = if rustix::process::geteuid().is_root() { Some(open_as_root(plan)?) } else { None };
     let cgroup = plan.cgroup.as_ref().map(|child| child.make(plan.limits.memory_bytes)).transpose();
     let cgroup = cgroup.map_err(Failed::to("make the memory limit's cgroup"))?;
     let door = cgroup.as_ref().map_or(Ok(None), cgroup::Made::door);
@@ -94,9 +91,9 @@ fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<bool
     let side = sys::clone_into_namespaces().map_err(Failed::to("clone into new namespaces"))?;
     let sys::Side::Outside { init, pidfd } = side else {
         drop(go);
-        inside::main(control, plan, inside::Inherited { streams, released: wait, door });
+        inside::main(control, plan, inside::Inherited { streams, trees, released: wait, door });
     };
-    drop((wait, streams));
+    drop((wait, streams, trees));
     let to_join = cgroup.as_ref().filter(|_| door.is_none());
     let released = release(plan, init, to_join, go);
     if released.is_err() {
@@ -108,6 +105,13 @@ fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<bool
         cgroup.remove();
     }
     released.map(|()| watched || killed_by_kernel)
+}
+
+fn open_as_root(plan: &Plan) -> Result<root::Trees, Failed> {
+    // A group of ours would still open files of this host to the container.
+    rustix::thread::set_thread_groups(&[]).map_err(Failed::to("drop the supplementary groups"))?;
+    sys::own_mounts().map_err(Failed::to("leave the host's mounts"))?;
+    root::open(plan)
 }
 
 /// Maps the container's user and bounds its memory, and only then lets its first process go on.

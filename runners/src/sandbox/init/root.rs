@@ -1,7 +1,8 @@
 //! The container's file systems: an empty root that gets only what the plan names.
 //!
-//! Host paths are opened while the process is still the user who asked, because only that user may be
-//! able to walk to them; everything is made by the user inside, who owns the new root.
+//! Host paths are opened with all the reach of the user who asked: as root by the launcher, since root
+//! loses its reach within the user namespace; as another user by the first process, which alone may mount.
+//! Everything is made by the user inside, who owns the new root.
 
 use std::fs;
 use std::io;
@@ -50,7 +51,8 @@ pub struct Trees {
     devices: Vec<OwnedFd>,
 }
 
-/// Opens every host path that is to appear inside.
+/// Opens every host path that is to appear inside. This process's mounts are its own from here on, so that
+/// nothing that is mounted below one of them shows on the host.
 pub fn open(plan: &Plan) -> Result<Trees, Failed> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(Failed::to("cut its mounts off from the host's"))?;
