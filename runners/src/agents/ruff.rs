@@ -36,3 +36,27 @@ pub(super) fn only(base: &Tree, after: &Tree, files: &BTreeSet<TreePath>) -> Res
     }
     Tree::new(entries, base.objects().cloned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fixing;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_admitted_command_is_extended_where_it_is_plainly_ruff() {
+        for (admitted, expected) in [
+            ("ruff check .", "ruff check --fix --no-unsafe-fixes --quiet ."),
+            ("python3 -m ruff check src", "python3 -m ruff check --fix --no-unsafe-fixes --quiet src"),
+            ("ruff check --unsafe-fixes --no-fix a", "ruff check --fix --no-unsafe-fixes --quiet a"),
+            ("uv run ruff check", "uv run ruff check --fix --no-unsafe-fixes --quiet"),
+        ] {
+            assert_eq!(fixing(&words(admitted)).unwrap().join(" "), expected);
+        }
+        for other in ["ruff format .", "ruff", "make lint", "sh -c ruff check", "echo ruff check"] {
+            assert!(fixing(&words(other)).is_none(), "{other}");
+        }
+    }
+}

@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::sandbox::{HOME, WORKSPACE};
+
 /// The host as the service's environment describes it.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -91,6 +93,12 @@ pub fn is_program(path: &Path) -> bool {
 /// Whether a real path is in every container.
 pub fn in_base(real: &Path) -> bool {
     real.starts_with("/usr") || real.starts_with("/bin") || real.starts_with("/lib")
+}
+
+/// Whether a container has something of its own at this place, under which a bind would vanish.
+pub fn hidden(place: &Path) -> bool {
+    let own = ["/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run", WORKSPACE, HOME];
+    own.iter().any(|folder| place.starts_with(folder))
 }
 
 /// Whether a folder would show a container more than a toolchain: a root, a home, or a place above one.

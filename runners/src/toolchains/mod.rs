@@ -160,7 +160,7 @@ impl Part {
 pub fn detect(host: &Host) -> Toolchains {
     let mut binds: Vec<Bind> = Vec::new();
     let mut environment = base_environment();
-    let mut path = vec![PathBuf::from(HOME).join("venv/bin")];
+    let mut path: Vec<PathBuf> = Vec::new();
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for family in Family::ALL {
         let part = family.detect(host);
@@ -170,6 +170,8 @@ pub fn detect(host: &Host) -> Toolchains {
         found.extend(part.found);
         missing.extend(part.missing);
     }
+    leave_out_hidden(&mut binds, &mut path, &mut found, &mut missing);
+    path.insert(0, PathBuf::from(HOME).join("venv/bin"));
     path.extend(
         ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from),
     );
@@ -182,6 +184,35 @@ pub fn detect(host: &Host) -> Toolchains {
     }
     environment.insert("PATH".to_owned(), words.join(":"));
     Toolchains { binds: without_nested(binds), environment, found, missing, clients: clients::settings(host) }
+}
+
+/// A toolchain that lies where containers have a folder of their own would vanish inside, and an older one
+/// of the system would answer in its place. So it counts as missing.
+fn leave_out_hidden(
+    binds: &mut Vec<Bind>,
+    path: &mut Vec<PathBuf>,
+    found: &mut Vec<FoundTool>,
+    missing: &mut Vec<MissingTool>,
+) {
+    let hidden: Vec<PathBuf> =
+        binds.iter().filter(|bind| host::hidden(&bind.inside)).map(|bind| bind.host.clone()).collect();
+    binds.retain(|bind| !host::hidden(&bind.inside));
+    path.retain(|folder| !host::hidden(folder));
+    found.retain(|tool| {
+        let Some(folder) = hidden.iter().find(|folder| tool.path.starts_with(folder)) else { return true };
+        if !binds.iter().any(|bind| tool.path.starts_with(&bind.host)) {
+            missing.push(MissingTool {
+                family: tool.family,
+                name: tool.name.clone(),
+                advice: format!(
+                    "it lies in {}, where containers have a folder of their own; install it elsewhere",
+                    folder.display()
+                ),
+            });
+            return false;
+        }
+        true
+    });
 }
 
 /// What every command needs, whatever its language. No client looks for a network unless it is told.

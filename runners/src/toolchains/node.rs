@@ -14,8 +14,7 @@ pub(super) fn detect(host: &Host) -> Part {
     ];
     part.environment.extend(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let mut found = |name: &str| {
-        host.program(name)
-            .is_some_and(|program| part.take(Family::Node, name, &program, |real| root_of(real)))
+        host.program(name).is_some_and(|program| part.take(Family::Node, name, &program, root_of))
     };
     let node = found("node");
     let npm = found("npm");

@@ -40,8 +40,12 @@ pub(super) fn detect(host: &Host) -> Part {
         }
     }
     if !super::host::in_base(&root) {
-        part.path.push(bin);
-        part.binds.push(Bind::same(root));
+        // A toolchain of Rust works at any place, so one in a service's home of the same name does too.
+        let name = root.file_name().unwrap_or_default();
+        let elsewhere = Path::new("/opt/whipstitch/rust").join(name);
+        let inside = if super::host::hidden(&root) { elsewhere } else { root.clone() };
+        part.path.push(inside.join("bin"));
+        part.binds.push(Bind { host: root, inside });
     }
     extra_subcommands(host, &mut part);
     part

@@ -33,5 +33,5 @@ pub(super) fn read(host: &Host, settings: &mut ClientSettings) {
 
 fn value(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.trim().split_once('='));
-    lines.filter(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).last()
+    lines.filter(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).next_back()
 }
