@@ -2,10 +2,11 @@
 
 use crate::chain::{WriteError, object, text};
 use crate::flat;
+use crate::gate::{Check, on};
 use crate::key::{PublicKey, Signed, Signer, hex};
 use crate::record::{self, Record, Rule, reason_of};
 use crate::time::Timestamp;
-use crate::verify::{Code, Verdict, read_signed};
+use crate::verify::{Chain, Code, Verdict, read_signed};
 
 const AUTHORIZATION_TYPE: &str = "urn:x-whipstitch:authorization:v1";
 const ROLES: &[&str] = &["none", "read", "triage", "write", "maintain", "admin"];
@@ -114,25 +115,61 @@ fn schema(members: flat::Members) -> Result<Record, Code> {
 
 /// Verifies `authorize`, then optionally `push`, after the seal whose digest is `seal`.
 pub fn verify_authorizations(records: &[Signed], seal: [u8; 32], key: &[u8; 32]) -> Verdict {
+    verify_decisions(records.iter().map(Ok), seal, None, key)
+}
+
+/// Verifies what people decided, as it is read; with `receipts`, also against the sealed run itself:
+/// its name, its time, and that the pushed tree is the tree that was verified.
+pub fn verify_decisions<S: std::borrow::Borrow<Signed>>(
+    lines: impl IntoIterator<Item = Result<S, Code>>,
+    seal: [u8; 32],
+    receipts: Option<&Chain>,
+    key: &[u8; 32],
+) -> Verdict {
     let Ok(key) = PublicKey::from_raw(key) else { return Verdict::Invalid { code: Code::Key, index: 0 } };
-    let mut authorization = None;
-    for (index, signed) in records.iter().enumerate() {
-        let read = read_signed(signed, &key, schema).and_then(|record| {
-            let wanted = match record.text("kind") {
-                "authorize" => Some(seal),
-                _ => authorization.take(),
-            };
-            if wanted.is_none_or(|wanted| record.text("prev") != hex(&wanted)) {
-                return Err(Code::Prev);
-            }
-            if record.text("kind") == "authorize" {
-                authorization = Some(signed.digest());
-            }
-            Ok(())
-        });
+    let mut authorization: Option<[u8; 32]> = None;
+    for (index, line) in lines.into_iter().enumerate() {
+        let read = match index < crate::MAX_CHAIN {
+            true => line.and_then(|signed| {
+                let record = read_signed(signed.borrow(), &key, schema)?;
+                follow(&record, seal, receipts, authorization)?;
+                authorization = match record.text("kind") == "authorize" {
+                    true => Some(signed.borrow().digest()),
+                    false if on(Check::AuthorizationOnce) => None,
+                    false => authorization,
+                };
+                Ok(())
+            }),
+            false => Err(Code::Size),
+        };
         if let Err(code) = read {
             return Verdict::Invalid { code, index };
         }
     }
     Verdict::ValidReceipt
+}
+
+/// An `authorize` names the seal; a `push` names the `authorize` before it, which it uses up.
+fn follow(
+    record: &Record,
+    seal: [u8; 32],
+    receipts: Option<&Chain>,
+    authorization: Option<[u8; 32]>,
+) -> Result<(), Code> {
+    let is_push = record.text("kind") == "push";
+    if on(Check::AuthorizationRun) && receipts.is_some_and(|chain| chain.run != record.text("run")) {
+        return Err(Code::Run);
+    }
+    let wanted = if is_push { authorization } else { Some(seal) };
+    if on(Check::AuthorizationPrev) && wanted.is_none_or(|wanted| record.text("prev") != hex(&wanted)) {
+        return Err(Code::Prev);
+    }
+    let early = |chain: &Chain| *record.text("issued_at") < *chain.issued_at;
+    if on(Check::AuthorizationTime) && receipts.is_some_and(early) {
+        return Err(Code::Time);
+    }
+    if on(Check::AuthorizationTree) && is_push && receipts.is_some_and(|c| c.tree != record.text("tree")) {
+        return Err(Code::Tree);
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 //! A general parser is not used, since parsers differ in depth, big numbers and byte-order marks, and
 //! both verifiers must say the same of every input.
 
+use crate::gate::{Check, on};
 use crate::verify::Code;
 
 /// A member's value.
@@ -25,24 +26,31 @@ pub const MAX_INT: u64 = (1 << 53) - 1;
 
 /// Reads `bytes`, which must be the canonical form of a flat object.
 pub fn read(bytes: &[u8]) -> Result<Members, Code> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Code::Utf8)?;
-    let mut scanner = Scanner { text, at: 0 };
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => std::borrow::Cow::Borrowed(text),
+        Err(_) if on(Check::Utf8) => return Err(Code::Utf8),
+        Err(_) => String::from_utf8_lossy(bytes),
+    };
+    let mut scanner = Scanner { text: &text, at: 0 };
     let members = scanner.object().ok_or(Code::Json)?;
-    if scanner.at != text.len() {
+    if on(Check::Trailing) && scanner.at != text.len() {
         return Err(Code::Json);
     }
-    let odd = members.iter().any(|(_, value)| *value == Value::OddNumber);
-    if odd || write(&members).as_bytes() != bytes {
+    if on(Check::CanonicalBytes) && write(&members).as_bytes() != bytes {
         return Err(Code::Noncanon);
     }
     Ok(members)
 }
 
-/// The canonical form: members sorted and each once, no spaces, the shortest escapes.
+/// The canonical form: members sorted by UTF-16 units and each once, no spaces, the shortest escapes.
 pub fn write(members: &[(String, Value)]) -> String {
-    let sorted: std::collections::BTreeMap<&str, &Value> =
-        members.iter().map(|(name, value)| (name.as_str(), value)).collect();
-    let mut text = String::from("{");
+    let mut sorted: Vec<&(String, Value)> = members.iter().collect();
+    if !sorted.is_sorted_by(|a, b| by_units(&a.0, &b.0).is_lt()) {
+        sorted.sort_by(|a, b| by_units(&a.0, &b.0));
+        sorted.dedup_by(|a, b| a.0 == b.0);
+    }
+    let mut text = String::with_capacity(1024);
+    text.push('{');
     for (index, (name, value)) in sorted.into_iter().enumerate() {
         if index > 0 {
             text.push(',');
@@ -53,11 +61,16 @@ pub fn write(members: &[(String, Value)]) -> String {
             Value::Text(value) => write_text(value, &mut text),
             Value::Int(value) => text.push_str(&value.to_string()),
             Value::Literal(word) => text.push_str(word),
+            // Never what was read, so that the bytes differ.
             Value::OddNumber => text.push('0'),
         }
     }
     text.push('}');
     text
+}
+
+fn by_units(a: &str, b: &str) -> std::cmp::Ordering {
+    a.encode_utf16().cmp(b.encode_utf16())
 }
 
 fn write_text(value: &str, text: &mut String) {
@@ -178,7 +191,7 @@ impl Scanner<'_> {
             match character {
                 '"' => return Some(value),
                 '\\' => value.push(self.escape()?),
-                control if control < ' ' => return None,
+                control if on(Check::ControlCharacter) && control < ' ' => return None,
                 other => value.push(other),
             }
         }

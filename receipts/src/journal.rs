@@ -6,10 +6,11 @@
 
 use crate::chain::{WriteError, text};
 use crate::flat::{self, Value};
+use crate::gate::{Check, on};
 use crate::key::{PublicKey, Signed, Signer, hex};
 use crate::record::{self, Record, Rule, reason_of};
 use crate::time::Timestamp;
-use crate::verify::{Code, Verdict, read_signed};
+use crate::verify::{Chain, Code, Verdict, read_signed};
 
 const JOURNAL_TYPE: &str = "urn:x-whipstitch:journal:v1";
 
@@ -230,26 +231,59 @@ const WORDS: [&[&str]; 12] = [
 
 /// Verifies a journal from plan to seal.
 pub fn verify(entries: &[Signed], key: &[u8; 32]) -> Verdict {
-    let Ok(key) = PublicKey::from_raw(key) else { return Verdict::Invalid { code: Code::Key, index: 0 } };
-    if entries.len() > crate::MAX_CHAIN {
-        return Verdict::Invalid { code: Code::JournalCount, index: crate::MAX_CHAIN };
-    }
-    let mut reader = Reader::default();
-    for (index, entry) in entries.iter().enumerate() {
-        let read =
-            read_signed(entry, &key, schema).and_then(|record| reader.follow(index as u64, &record, entry));
+    verify_lines(entries.iter().map(Ok), key, None).verdict
+}
+
+/// What was found in a journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Verified {
+    pub verdict: Verdict,
+    /// Good entries, the seal among them.
+    pub count: u64,
+    /// Digest of the last good entry.
+    pub head: [u8; 32],
+}
+
+/// Verifies entries as they are read, and against the receipts of the same run where they are given.
+///
+/// The receipts name, for each change that was applied, the `authorise` entry that let it be applied
+/// and the same diff; and their seal names the journal's last entry.
+pub fn verify_lines<S: std::borrow::Borrow<Signed>>(
+    lines: impl IntoIterator<Item = Result<S, Code>>,
+    key: &[u8; 32],
+    receipts: Option<&Chain>,
+) -> Verified {
+    let mut reader = Reader { receipts, ..Reader::default() };
+    let Ok(key) = PublicKey::from_raw(key) else {
+        return reader.verified(Verdict::Invalid { code: Code::Key, index: 0 });
+    };
+    let mut count = 0;
+    for (index, line) in lines.into_iter().enumerate() {
+        let read = match index < crate::MAX_CHAIN {
+            true => line.and_then(|entry| {
+                let record = read_signed(entry.borrow(), &key, schema)?;
+                reader.follow(index as u64, &record, entry.borrow())
+            }),
+            false => Err(Code::JournalCount),
+        };
         if let Err(code) = read {
-            return Verdict::Invalid { code, index };
+            return reader.verified(Verdict::Invalid { code, index });
         }
+        count = index + 1;
     }
-    match reader.last {
-        Some(Kind::Seal) => Verdict::ValidChain,
-        _ => Verdict::Invalid { code: Code::JournalUnsealed, index: entries.len() },
-    }
+    let verdict = match reader.end() {
+        Ok(()) => Verdict::ValidChain,
+        Err(code) => Verdict::Invalid { code, index: count },
+    };
+    reader.verified(verdict)
 }
 
 #[derive(Default)]
-struct Reader {
+struct Reader<'a> {
+    receipts: Option<&'a Chain>,
+    count: u64,
+    applied: usize,
+    authorised: String,
     run: String,
     head: [u8; 32],
     at: String,
@@ -261,28 +295,30 @@ struct Reader {
     candidate: String,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn follow(&mut self, index: u64, record: &Record, entry: &Signed) -> Result<(), Code> {
         let kind = Kind::of(record.text("kind")).ok_or(Code::Schema)?;
-        if index > 0 && record.text("run") != self.run {
+        let run = self.receipts.map_or(&self.run, |receipts| &receipts.run);
+        if on(Check::Run) && !run.is_empty() && record.text("run") != run {
             return Err(Code::Run);
         }
-        if record.int("seq") != index {
+        if on(Check::Seq) && record.int("seq") != index {
             return Err(Code::Seq);
         }
-        if record.text("prev") != hex(&self.head) {
+        if on(Check::Prev) && record.text("prev") != hex(&self.head) {
             return Err(Code::Prev);
         }
-        if *record.text("issued_at") < *self.at {
+        if on(Check::Time) && *record.text("issued_at") < *self.at {
             return Err(Code::Time);
         }
-        if self.sealed || !kind.may_follow(self.last) {
+        if on(Check::JournalOrder) && (self.sealed || !kind.may_follow(self.last)) {
             return Err(Code::JournalOrder);
         }
         self.tie(kind, record, entry)?;
         record.text("run").clone_into(&mut self.run);
         record.text("issued_at").clone_into(&mut self.at);
         self.head = entry.digest();
+        self.count += 1;
         self.sealed = kind == Kind::Seal;
         if kind != Kind::Step {
             self.last = Some(kind);
@@ -290,34 +326,69 @@ impl Reader {
         Ok(())
     }
 
-    /// A launch names its intent, and what is applied is what was the candidate.
+    /// A launch names its intent, what is applied is what was the candidate, and the receipts agree.
     fn tie(&mut self, kind: Kind, record: &Record, entry: &Signed) -> Result<(), Code> {
+        let (subject, body) = (record.text("subject"), record.text("body"));
         match kind {
             Kind::Intent => {
                 self.intent = entry.digest();
-                record.text("subject").clone_into(&mut self.attempt);
-                if !self.attempts.insert(self.attempt.clone()) {
+                subject.clone_into(&mut self.attempt);
+                if !self.attempts.insert(self.attempt.clone()) && on(Check::JournalAttempt) {
                     return Err(Code::JournalOrder);
                 }
             }
-            Kind::Launched => {
-                if record.text("body") != hex(&self.intent) || record.text("subject") != self.attempt {
-                    return Err(Code::JournalRef);
-                }
+            Kind::Launched if on(Check::JournalLaunchBody) && body != hex(&self.intent) => {
+                return Err(Code::JournalRef);
             }
-            Kind::Exited | Kind::Lost => {
-                if record.text("subject") != self.attempt {
-                    return Err(Code::JournalRef);
-                }
+            Kind::Launched if on(Check::JournalLaunchSubject) && subject != self.attempt => {
+                return Err(Code::JournalRef);
             }
-            Kind::Candidate => record.text("body").clone_into(&mut self.candidate),
-            Kind::Authorise | Kind::Applied => {
-                if record.text("body") != self.candidate {
-                    return Err(Code::JournalRef);
-                }
+            Kind::Exited | Kind::Lost if on(Check::JournalExitSubject) && subject != self.attempt => {
+                return Err(Code::JournalRef);
             }
+            Kind::Candidate => body.clone_into(&mut self.candidate),
+            Kind::Authorise | Kind::Applied if on(Check::JournalCandidate) && body != self.candidate => {
+                return Err(Code::JournalRef);
+            }
+            Kind::Authorise => self.authorised = entry.digest_hex(),
+            Kind::Applied => return self.tie_applied(body),
             Kind::Plan | Kind::Admit | Kind::Step | Kind::Check | Kind::Seal => {}
+            Kind::Launched | Kind::Exited | Kind::Lost => {}
         }
         Ok(())
+    }
+
+    fn tie_applied(&mut self, body: &str) -> Result<(), Code> {
+        let Some(receipts) = self.receipts else { return Ok(()) };
+        let receipt = receipts.applied.get(self.applied);
+        self.applied += 1;
+        let Some((journal_ref, diff)) = receipt else {
+            return if on(Check::JournalCount) { Err(Code::JournalCount) } else { Ok(()) };
+        };
+        if on(Check::JournalRef) && *journal_ref != self.authorised {
+            return Err(Code::JournalRef);
+        }
+        if on(Check::JournalDiff) && diff != body {
+            return Err(Code::JournalRef);
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), Code> {
+        if on(Check::JournalSealed) && self.last != Some(Kind::Seal) {
+            return Err(Code::JournalUnsealed);
+        }
+        let Some(receipts) = self.receipts else { return Ok(()) };
+        if on(Check::JournalCount) && receipts.applied.len() != self.applied {
+            return Err(Code::JournalCount);
+        }
+        if on(Check::JournalHead) && receipts.journal_head != hex(&self.head) {
+            return Err(Code::JournalRef);
+        }
+        Ok(())
+    }
+
+    const fn verified(&self, verdict: Verdict) -> Verified {
+        Verified { verdict, count: self.count, head: self.head }
     }
 }

@@ -11,20 +11,27 @@
 mod authorization;
 pub mod bundle;
 mod chain;
+pub mod export;
 mod flat;
+mod gate;
 pub mod journal;
 mod key;
+pub mod keyring;
 mod record;
+pub mod report;
 mod time;
 mod verify;
 
-pub use authorization::{Authorize, Push, authorize, push, verify_authorizations};
+#[cfg(test)]
+mod corpus;
+
+pub use authorization::{Authorize, Push, authorize, push, verify_authorizations, verify_decisions};
 pub use chain::{Apply, Open, RunChain, Seal, WriteError};
 pub use journal::Journal;
 pub use key::{KeyError, PublicKey, Signed, Signer, digest};
 pub use record::{Row, SealOutcome};
 pub use time::Timestamp;
-pub use verify::{Code, Expected, Verdict, verify_chain, verify_receipt};
+pub use verify::{Chain, Code, Expected, Verdict, verify_chain, verify_lines, verify_receipt};
 
 /// Largest receipt, in bytes.
 pub const MAX_RECEIPT: usize = 16 * 1024;

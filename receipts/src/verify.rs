@@ -1,6 +1,7 @@
 //! The verdict: one order of checks, the first that fails names the code.
 
 use crate::flat;
+use crate::gate::{Check, on};
 use crate::key::{PublicKey, Signed, digest, hex};
 use crate::record::{self, Record, Row};
 
@@ -30,6 +31,7 @@ pub enum Code {
     JournalRef,
     JournalUnsealed,
     JournalCount,
+    Export,
 }
 
 impl Code {
@@ -59,6 +61,7 @@ impl Code {
             Code::JournalRef => "J_REF",
             Code::JournalUnsealed => "J_UNSEALED",
             Code::JournalCount => "J_COUNT",
+            Code::Export => "E_EXPORT",
         }
     }
 }
@@ -111,35 +114,35 @@ pub(crate) fn read_signed(
     key: &PublicKey,
     schema: impl Fn(flat::Members) -> Result<Record, Code>,
 ) -> Result<Record, Code> {
-    if signed.bytes.len() > crate::MAX_RECEIPT {
+    if on(Check::ReceiptSize) && signed.bytes.len() > crate::MAX_RECEIPT {
         return Err(Code::Size);
     }
     let record = schema(flat::read(&signed.bytes)?)?;
-    if record.text("key_id") != key.id() {
+    if on(Check::KeyId) && record.text("key_id") != key.id() {
         return Err(Code::KeyId);
     }
-    if !key.verifies(&signed.bytes, &signed.signature) {
+    if on(Check::Signature) && !key.verifies(&signed.bytes, &signed.signature) {
         return Err(Code::Sig);
     }
     Ok(record)
 }
 
-fn read_receipt<D: AsRef<[u8]>>(
+pub(crate) fn read_receipt<D: AsRef<[u8]>>(
     signed: &Signed,
     diff: impl Fn(u64) -> Option<D>,
     key: &PublicKey,
 ) -> Result<Record, Code> {
     let record = read_signed(signed, key, record::receipt)?;
     if record.text("kind") == "apply" {
-        let diff = diff(record.int("seq")).ok_or(Code::DiffLen)?;
-        let diff = diff.as_ref();
-        if diff.len() > crate::MAX_DIFF {
+        let diff = diff(record.int("seq"));
+        let diff = diff.as_ref().map(AsRef::as_ref).ok_or(Code::DiffLen)?;
+        if on(Check::DiffSize) && diff.len() > crate::MAX_DIFF {
             return Err(Code::Size);
         }
-        if diff.len() as u64 != record.int("diff_len") {
+        if on(Check::DiffLen) && diff.len() as u64 != record.int("diff_len") {
             return Err(Code::DiffLen);
         }
-        if hex(&digest(diff)) != record.text("diff_sha256") {
+        if on(Check::DiffHash) && hex(&digest(diff)) != record.text("diff_sha256") {
             return Err(Code::DiffHash);
         }
     }
@@ -162,26 +165,60 @@ pub fn verify_chain<D: AsRef<[u8]>>(
     key: &[u8; 32],
     expected: Expected,
 ) -> (Verdict, Vec<Row>) {
-    let mut rows = Vec::new();
-    let Ok(key) = PublicKey::from_raw(key) else {
-        return (Verdict::Invalid { code: Code::Key, index: 0 }, rows);
-    };
-    if receipts.len() > crate::MAX_CHAIN {
-        return (Verdict::Invalid { code: Code::Size, index: crate::MAX_CHAIN }, rows);
-    }
+    let chain = verify_lines(receipts.iter().map(Ok), diff, key, expected);
+    (chain.verdict, chain.rows)
+}
+
+/// What was found in a chain.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    pub verdict: Verdict,
+    /// Hex; empty where no receipt was good.
+    pub run: String,
+    /// Good receipts, the seal among them.
+    pub count: u64,
+    /// Digest of the last good receipt.
+    pub head: [u8; 32],
+    /// The seal's word; empty without a seal.
+    pub outcome: String,
+    /// Digest of the journal's last entry, hex, as the seal says it; empty without a seal.
+    pub journal_head: String,
+    /// The tree that the last receipt leaves, with its algorithm; empty where no receipt names one.
+    pub tree: String,
+    /// `issued_at` of the last good receipt.
+    pub issued_at: String,
+    /// Of each apply receipt: `journal_ref` and `diff_sha256`.
+    pub applied: Vec<(String, String)>,
+    pub rows: Vec<Row>,
+}
+
+/// Verifies receipts one by one as they are read, so that memory stays flat on what is hostile.
+pub fn verify_lines<S: std::borrow::Borrow<Signed>, D: AsRef<[u8]>>(
+    lines: impl IntoIterator<Item = Result<S, Code>>,
+    diff: impl Fn(u64) -> Option<D>,
+    key: &[u8; 32],
+    expected: Expected,
+) -> Chain {
     let mut state = State::default();
-    for (index, signed) in receipts.iter().enumerate() {
-        let read = read_receipt(signed, &diff, &key)
-            .and_then(|record| state.follow(index as u64, &record).map(|()| record));
-        match read {
-            Ok(record) => {
-                state.head = signed.digest();
-                rows.push(row(&record, signed));
-            }
-            Err(code) => return (Verdict::Invalid { code, index }, rows),
+    let Ok(key) = PublicKey::from_raw(key) else {
+        return state.chain(Verdict::Invalid { code: Code::Key, index: 0 });
+    };
+    for (index, line) in lines.into_iter().enumerate() {
+        if on(Check::ChainSize) && index >= crate::MAX_CHAIN {
+            return state.chain(Verdict::Invalid { code: Code::Size, index });
+        }
+        let read = line.and_then(|signed| {
+            let record = read_receipt(signed.borrow(), &diff, &key)?;
+            state.follow(index as u64, &record)?;
+            state.keep(&record, signed.borrow());
+            Ok(())
+        });
+        if let Err(code) = read {
+            return state.chain(Verdict::Invalid { code, index });
         }
     }
-    (state.end(receipts.len() as u64, expected), rows)
+    let verdict = state.end(expected);
+    state.chain(verdict)
 }
 
 fn row(record: &Record, signed: &Signed) -> Row {
@@ -200,60 +237,97 @@ fn row(record: &Record, signed: &Signed) -> Row {
 #[derive(Default)]
 struct State {
     run: String,
+    count: u64,
     head: [u8; 32],
     issued_at: String,
     tree: Option<String>,
     sealed: bool,
+    outcome: String,
+    journal_head: String,
+    applied: Vec<(String, String)>,
+    rows: Vec<Row>,
 }
 
 impl State {
-    fn follow(&mut self, index: u64, record: &Record) -> Result<(), Code> {
-        if index > 0 && record.text("run") != self.run {
+    fn follow(&self, index: u64, record: &Record) -> Result<(), Code> {
+        let kind = record.text("kind");
+        if on(Check::Run) && index > 0 && record.text("run") != self.run {
             return Err(Code::Run);
         }
-        if record.int("seq") != index || (record.text("kind") == "open") != (index == 0) {
+        if on(Check::Seq) && record.int("seq") != index {
             return Err(Code::Seq);
         }
-        if record.text("prev") != hex(&self.head) {
+        if on(Check::OpenFirst) && (kind == "open") != (index == 0) {
+            return Err(Code::Seq);
+        }
+        if on(Check::Prev) && record.text("prev") != hex(&self.head) {
             return Err(Code::Prev);
         }
-        if *record.text("issued_at") < *self.issued_at {
+        if on(Check::Time) && *record.text("issued_at") < *self.issued_at {
             return Err(Code::Time);
         }
-        let start = if record.text("kind") == "seal" {
-            record.text("tree_after")
-        } else {
-            record.text("tree_before")
-        };
-        if record.text("kind") != "open" && self.tree.as_ref().is_some_and(|tree| tree != start) {
+        let start = record.text(if kind == "seal" { "tree_after" } else { "tree_before" });
+        if on(Check::Tree) && kind != "open" && self.tree.as_ref().is_some_and(|tree| tree != start) {
             return Err(Code::Tree);
         }
-        if self.sealed {
+        if on(Check::AfterSeal) && self.sealed {
             return Err(Code::AfterSeal);
         }
-        if record.text("kind") == "seal" {
-            if record.int("count") != index || record.text("head") != record.text("prev") {
-                return Err(Code::Seal);
-            }
-            self.sealed = true;
+        if on(Check::SealCount) && kind == "seal" && record.int("count") != index {
+            return Err(Code::Seal);
         }
-        if record.text("kind") != "open" {
-            self.tree = Some(record.text("tree_after").to_owned());
+        if on(Check::SealHead) && kind == "seal" && record.text("head") != record.text("prev") {
+            return Err(Code::Seal);
         }
-        record.text("run").clone_into(&mut self.run);
-        record.text("issued_at").clone_into(&mut self.issued_at);
         Ok(())
     }
 
-    fn end(&self, count: u64, expected: Expected) -> Verdict {
-        let other_head = expected.head.is_some_and(|head| head != self.head);
-        let other_count = expected.count.is_some_and(|wanted| wanted != count);
-        if other_head || other_count {
-            return Verdict::Invalid {
-                code: Code::Expected,
-                index: usize::try_from(count).unwrap_or(usize::MAX),
-            };
+    fn keep(&mut self, record: &Record, signed: &Signed) {
+        let row = row(record, signed);
+        self.count += 1;
+        self.head = signed.digest();
+        record.text("run").clone_into(&mut self.run);
+        record.text("issued_at").clone_into(&mut self.issued_at);
+        match row.kind.as_str() {
+            "seal" => {
+                self.sealed = true;
+                record.text("outcome").clone_into(&mut self.outcome);
+                record.text("journal_head").clone_into(&mut self.journal_head);
+            }
+            "apply" => self
+                .applied
+                .push((record.text("journal_ref").to_owned(), record.text("diff_sha256").to_owned())),
+            _ => {}
         }
-        if self.sealed { Verdict::ValidChain } else { Verdict::Unsealed }
+        if row.kind != "open" {
+            self.tree = Some(record.text("tree_after").to_owned());
+        }
+        self.rows.push(row);
+    }
+
+    fn end(&self, expected: Expected) -> Verdict {
+        let index = usize::try_from(self.count).unwrap_or(usize::MAX);
+        if on(Check::ExpectedHead) && expected.head.is_some_and(|head| head != self.head) {
+            return Verdict::Invalid { code: Code::Expected, index };
+        }
+        if on(Check::ExpectedCount) && expected.count.is_some_and(|count| count != self.count) {
+            return Verdict::Invalid { code: Code::Expected, index };
+        }
+        if on(Check::Sealed) && !self.sealed { Verdict::Unsealed } else { Verdict::ValidChain }
+    }
+
+    fn chain(self, verdict: Verdict) -> Chain {
+        Chain {
+            verdict,
+            run: self.run,
+            count: self.count,
+            head: self.head,
+            outcome: self.outcome,
+            journal_head: self.journal_head,
+            tree: self.tree.unwrap_or_default(),
+            issued_at: self.issued_at,
+            applied: self.applied,
+            rows: self.rows,
+        }
     }
 }
