@@ -174,7 +174,18 @@ fn one_receipt(files: &Files, key: &[u8; 32], seq: u64) -> Chain {
         Expected::default(),
     );
     let Ok(key) = PublicKey::from_raw(key) else { return chain };
-    let read = files.lines(bundle::RECEIPTS).nth(place).unwrap_or(Err(Code::Seq)).and_then(|signed| {
+    let mut lines = files.lines(bundle::RECEIPTS);
+    for index in 0..place {
+        match lines.next() {
+            Some(Ok(_)) => {}
+            Some(Err(code)) => {
+                chain.verdict = Verdict::Invalid { code, index };
+                return chain;
+            }
+            None => break,
+        }
+    }
+    let read = lines.next().unwrap_or(Err(Code::Seq)).and_then(|signed| {
         let record = read_receipt(&signed, |seq| files.diff(seq), &key)?;
         if record.int("seq") != seq {
             return Err(Code::Seq);
