@@ -1,17 +1,23 @@
 //! `doctor`: what this machine can seal and build, and what to do about what is missing.
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use runners::sandbox::{Capabilities, Embedded, FindingState, Sandbox as _};
-use runners::toolchains::{self, Host, Toolchains};
+use jobs::clock::{Clock as _, SystemClock};
+use runners::sandbox::{Capabilities, FindingState, Sandbox as _};
+use runners::toolchains::{Toolchains, versions};
 
 use super::print;
 use crate::cli::Doctor;
+use crate::engine;
 
 pub async fn run(arguments: &Doctor) -> anyhow::Result<ExitCode> {
-    let sandbox = Embedded::unchecked(Path::new("/proc/self/exe"));
-    let (capabilities, toolchains) = (sandbox.probe(), toolchains::detect(&Host::from_env()));
+    let sandbox = engine::probed();
+    let (capabilities, mut toolchains) = (sandbox.probe(), engine::detected());
+    if capabilities.can_seal() {
+        let folder = tempfile::tempdir()?;
+        let run = jobs::id::RunId::fresh(SystemClock.now());
+        versions(&mut toolchains, &sandbox, &run, folder.path()).await?;
+    }
     let can_seal = capabilities.can_seal();
     match arguments.json {
         true => print(&format!("{}\n", serde_json::to_string_pretty(&json(&capabilities, &toolchains))?)),
@@ -25,6 +31,15 @@ const fn word(state: FindingState) -> &'static str {
         FindingState::Ok => "ok",
         FindingState::Weak => "weak",
         FindingState::Missing => "missing",
+    }
+}
+
+/// What a program says of itself inside a container, where it will run.
+fn version(tool: &runners::toolchains::FoundTool) -> String {
+    let path = tool.path.display();
+    match &tool.version {
+        Some(version) => format!("{version}   {path}"),
+        None => format!("no answer inside a container   {path}"),
     }
 }
 
@@ -46,7 +61,7 @@ fn page(capabilities: &Capabilities, toolchains: &Toolchains) -> String {
     }
     text.push_str("toolchains\n");
     for tool in &toolchains.found {
-        text.push_str(&format!("  {:<8} {:<26} {}\n", "ok", tool.name, tool.path.display()));
+        text.push_str(&format!("  {:<8} {:<26} {}\n", "ok", tool.name, version(tool)));
     }
     for tool in &toolchains.missing {
         text.push_str(&format!("  {:<8} {:<26} -> {}\n", "missing", tool.name, tool.advice));
@@ -70,7 +85,10 @@ fn engines() -> Vec<(&'static str, String)> {
 
 fn json(capabilities: &Capabilities, toolchains: &Toolchains) -> serde_json::Value {
     let finding = |found: &runners::sandbox::Finding| serde_json::json!({"name": found.name, "state": word(found.state), "found": found.found, "advice": found.advice});
-    let tools = toolchains.found.iter().map(|tool| serde_json::json!({"name": tool.name, "path": tool.path}));
+    let tools = toolchains
+        .found
+        .iter()
+        .map(|tool| serde_json::json!({"name": tool.name, "version": tool.version, "path": tool.path}));
     serde_json::json!({
         "backend": capabilities.backend,
         "kernel": capabilities.kernel,

@@ -4,7 +4,7 @@ pub mod apply;
 mod check_config;
 mod control;
 mod doctor;
-//mod fix;
+mod fix;
 mod keys;
 mod read;
 pub mod serve;
@@ -45,7 +45,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 
         Command::Serve(arguments) => blocking(serve::run(&arguments)),
 
-        Command::Fix(_) => Ok(ExitCode::SUCCESS),
+        Command::Fix(arguments) => blocking(fix::run(arguments)),
         Command::Doctor(arguments) => blocking(doctor::run(&arguments)),
         Command::Status(arguments) => blocking(status::run(&arguments)),
         Command::Apply(arguments) => blocking(apply::run(&arguments)),
