@@ -236,7 +236,7 @@ impl Work<'_> {
             Body::Binary { hunk, old_id, new_id } => {
                 let is = |id: &str, bytes: &[u8]| {
                     let absent = bytes.is_empty() && id.bytes().all(|b| b == b'0');
-                    absent || blob_id(bytes).to_string() == id
+                    absent || blob_id(bytes) == id
                 };
                 let wrong = || ApplyError::BinaryIds { path: path.clone() };
                 if !is(old_id, &old.content) {

@@ -2,7 +2,7 @@
 
 /// Writes `path` with a prefix such as `a/`, quoted where git would quote it.
 pub fn write(out: &mut Vec<u8>, prefix: &str, path: &[u8]) {
-    let needs_quotes = |&b: &u8| b < 0x20 || b >= 0x7f || b == b'"' || b == b'\\';
+    let needs_quotes = |&b: &u8| !(0x20..0x7f).contains(&b) || b == b'"' || b == b'\\';
     if !path.iter().any(needs_quotes) {
         out.extend_from_slice(prefix.as_bytes());
         out.extend_from_slice(path);

@@ -89,12 +89,12 @@ impl Cargo {
                     Some(reason) if reason.starts_with("signal") => cargo.signal = Some(reason),
                     other => cargo.exit_status = other,
                 }
-            } else if let Some(rest) = line.strip_prefix("thread '") {
-                if let Some((name, rest)) = rest.split_once('\'') {
-                    if rest.contains("has overflowed its stack") && cargo.crashed.len() < 100 {
-                        cargo.crashed.push(name.to_owned());
-                    }
-                }
+            } else if let Some(rest) = line.strip_prefix("thread '")
+                && let Some((name, rest)) = rest.split_once('\'')
+                && rest.contains("has overflowed its stack")
+                && cargo.crashed.len() < 100
+            {
+                cargo.crashed.push(name.to_owned());
             }
         }
         cargo

@@ -117,11 +117,11 @@ fn conclude(reading: &mut Reading, input: &Input<'_>, console: &Console, report:
     };
     let told = report || console.summary.is_some() || console.nothing || !reading.tests.is_empty();
     reading.counts = if told { counted } else { Counts::default() };
-    if let Some((failed, total)) = console.summary {
-        if failed > reading.counts.failed.unwrap_or_default() {
-            reading.note(format!("the summary says {failed} of {total} failed, fewer are named"));
-            reading.counts.failed = Some(failed);
-        }
+    if let Some((failed, total)) = console.summary
+        && failed > reading.counts.failed.unwrap_or_default()
+    {
+        reading.note(format!("the summary says {failed} of {total} failed, fewer are named"));
+        reading.counts.failed = Some(failed);
     }
     for found in &console.build_errors {
         let (place, message) = found;

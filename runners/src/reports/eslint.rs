@@ -55,7 +55,8 @@ pub(super) fn read(input: &Input<'_>) -> Reading {
     }
     if input.raw.exit_code == Some(2) {
         let why = input.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-        let why = why.skip_while(|line| line.starts_with("Oops!") || line.starts_with("ESLint:")).next();
+        let mut why = why.filter(|line| !line.starts_with("Oops!") && !line.starts_with("ESLint:"));
+        let why = why.next();
         reading.open(format!("ESLint could not run: {}", why.unwrap_or("exit code 2")));
     }
     reading

@@ -79,11 +79,9 @@ pub(super) fn read(input: &Input<'_>) -> Reading {
             None => reading.open(format!("{path} is no whole Jest report")),
         }
     }
-    if !found {
-        if let Some(results) = parse(&String::from_utf8_lossy(&input.raw.stdout)) {
-            found = true;
-            take_results(&mut reading, input, &results);
-        }
+    if !found && let Some(results) = parse(&String::from_utf8_lossy(&input.raw.stdout)) {
+        found = true;
+        take_results(&mut reading, input, &results);
     }
     if found {
         second_witness(&mut reading, &console);

@@ -195,10 +195,10 @@ impl Builder {
         match name {
             "testsuite" => self.close_suite(),
             "testcase" => {
-                if let Some(case) = self.case.take() {
-                    if self.document.cases.len() < CASES {
-                        self.document.cases.push(case);
-                    }
+                if let Some(case) = self.case.take()
+                    && self.document.cases.len() < CASES
+                {
+                    self.document.cases.push(case);
                 }
             }
             "system-out" | "system-err" => self.collecting_output = false,

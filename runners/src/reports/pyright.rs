@@ -128,11 +128,11 @@ fn console(reading: &mut Reading, input: &Input<'_>) {
         } else if line.starts_with("No source files found") {
             reading.executed = Executed::Nothing;
             reading.open("pyright found no source file");
-        } else if let (Some(found), true) = (&mut last, line.starts_with("  ")) {
-            if found.message.len() < 2_000 {
-                found.message.push('\n');
-                found.message.push_str(line.trim());
-            }
+        } else if let (Some(found), true) = (&mut last, line.starts_with("  "))
+            && found.message.len() < 2_000
+        {
+            found.message.push('\n');
+            found.message.push_str(line.trim());
         }
     }
     if let Some(done) = last {

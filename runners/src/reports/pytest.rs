@@ -158,14 +158,15 @@ fn from_console(reading: &mut Reading, input: &Input<'_>, console: &Console) {
 
 /// What pytest says of the whole session, by console and exit code.
 fn session(reading: &mut Reading, input: &Input<'_>, console: &Console) {
-    if console.summary.is_none() && reading.count_of(&[TestState::Failed]) == 0 {
-        if let Some(failure) = console.crash(input) {
-            reading.broken(format!("the process ended while {} ran: {}", failure.name, failure.message));
-            reading.test(&failure.name.clone(), TestState::Errored);
-            reading.failure(failure);
-            reading.counts.failed = None;
-            reading.counts.errors = None;
-        }
+    if console.summary.is_none()
+        && reading.count_of(&[TestState::Failed]) == 0
+        && let Some(failure) = console.crash(input)
+    {
+        reading.broken(format!("the process ended while {} ran: {}", failure.name, failure.message));
+        reading.test(&failure.name.clone(), TestState::Errored);
+        reading.failure(failure);
+        reading.counts.failed = None;
+        reading.counts.errors = None;
     }
     for banner in &console.banners {
         if banner.contains("errors during collection") || banner.contains("error during collection") {
@@ -181,10 +182,10 @@ fn session(reading: &mut Reading, input: &Input<'_>, console: &Console) {
         + reading.counts.skipped.unwrap_or_default()
         + reading.extra.get("xfailed").copied().unwrap_or_default()
         + reading.extra.get("xpassed").copied().unwrap_or_default();
-    if let (Some(selected), true) = (console.selected, input.exit_is_zero()) {
-        if finished < selected {
-            reading.open(format!("{selected} tests were selected and {finished} have a result"));
-        }
+    if let (Some(selected), true) = (console.selected, input.exit_is_zero())
+        && finished < selected
+    {
+        reading.open(format!("{selected} tests were selected and {finished} have a result"));
     }
     match input.raw.exit_code {
         Some(2) => reading.open("pytest was interrupted (exit code 2)"),

@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
 
     /// Whether a signal, ours or its own, ended the command.
     pub fn died(&self) -> bool {
-        self.raw.ended == Ended::Killed || self.raw.exit_code.is_none_or(|code| code < 0 || code > 128)
+        self.raw.ended == Ended::Killed || self.raw.exit_code.is_none_or(|code| !(0..=128).contains(&code))
     }
 
     /// Whether the process died of a signal that its own code raises (not one that others send).
@@ -277,7 +277,7 @@ impl Reading {
                 self.note("something failed though the command left with exit code 0");
             }
             (Word::Failed, CheckOutcome::Failed)
-        } else if input.died() && !(input.crashed() && !self.broken.is_empty()) {
+        } else if input.died() && (!input.crashed() || self.broken.is_empty()) {
             (Word::Error, CheckOutcome::Inconclusive(self.first_open(&exit)))
         } else if !self.broken.is_empty() {
             for why in self.broken.clone() {

@@ -117,12 +117,12 @@ fn read_console(reading: &mut Reading, input: &Input<'_>) {
                 reading.executed = Executed::Some;
             }
         }
-        if let Some(at) = text::position(line) {
-            if let Some((code, message)) = at.rest.strip_prefix(": ").and_then(code_and_message) {
-                reading.diagnostic(finding(input, at, code, &message));
-                reading.executed = Executed::Some;
-                continue;
-            }
+        if let Some(at) = text::position(line)
+            && let Some((code, message)) = at.rest.strip_prefix(": ").and_then(code_and_message)
+        {
+            reading.diagnostic(finding(input, at, code, &message));
+            reading.executed = Executed::Some;
+            continue;
         }
         headline = code_and_message(line);
     }

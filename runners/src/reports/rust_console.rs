@@ -39,10 +39,11 @@ pub(super) fn parse<'l>(input: &Input<'_>, lines: impl Iterator<Item = &'l str>)
     let mut headline: Option<Headline> = None;
     let mut kept = false;
     for line in lines {
-        if kept && headline.is_none() {
-            if let (Some(code), Some(last)) = (lint_name(line), found.diagnostics.last_mut()) {
-                last.code.get_or_insert(code);
-            }
+        if kept
+            && headline.is_none()
+            && let (Some(code), Some(last)) = (lint_name(line), found.diagnostics.last_mut())
+        {
+            last.code.get_or_insert(code);
         }
         if let Some(next) = parse_headline(line) {
             finish(&mut found, headline.take());

@@ -75,10 +75,8 @@ fn take_line(reading: &mut Reading, input: &Input<'_>, stream: &mut Stream, line
         take_point(reading, stream, ok, rest);
     } else if let Some((_, lines)) = &mut stream.open {
         // YAML blocks and the output of subtests are indented.
-        if line.starts_with(' ') || line.starts_with('#') {
-            if lines.len() < EXCERPT_LINES {
-                lines.push(line.trim().to_owned());
-            }
+        if (line.starts_with(' ') || line.starts_with('#')) && lines.len() < EXCERPT_LINES {
+            lines.push(line.trim().to_owned());
         }
     }
 }

@@ -146,10 +146,10 @@ impl Builder {
     fn name_classes(&mut self) {
         for result in &mut self.document.results {
             let head = result.name.split('(').next().unwrap_or_default();
-            if let Some(class) = self.classes.get(&result.test_id).filter(|class| !class.is_empty()) {
-                if !head.contains('.') {
-                    result.name = format!("{class}.{}", result.name);
-                }
+            if let Some(class) = self.classes.get(&result.test_id).filter(|class| !class.is_empty())
+                && !head.contains('.')
+            {
+                result.name = format!("{class}.{}", result.name);
             }
         }
     }

@@ -130,11 +130,11 @@ fn panic_place(lines: &[String], at: usize, line: &str) -> Option<(String, Strin
 fn quoted_panic<'l>(first: &'l str, more: &'l [String]) -> Option<(String, text::Position<'l>)> {
     let mut message = String::new();
     for line in std::iter::once(first).chain(more.iter().take(40).map(String::as_str)) {
-        if let Some((end, place)) = line.rsplit_once("', ") {
-            if let Some(place) = text::position(place) {
-                message.push_str(end);
-                return Some((message, place));
-            }
+        if let Some((end, place)) = line.rsplit_once("', ")
+            && let Some(place) = text::position(place)
+        {
+            message.push_str(end);
+            return Some((message, place));
         }
         message.push_str(line);
         message.push('\n');
@@ -250,10 +250,10 @@ fn test_line(block: &mut Block, line: &str, error: &mut Option<&str>) {
         "ok" => block.state(name, Stated::Ok),
         "FAILED" => {
             block.state(name, Stated::Failed);
-            if !block.stories.contains_key(name) {
-                if let Some(error) = error.take() {
-                    block.add_story(name, error);
-                }
+            if !block.stories.contains_key(name)
+                && let Some(error) = error.take()
+            {
+                block.add_story(name, error);
             }
         }
         "ignored" => block.state(name, Stated::Ignored),

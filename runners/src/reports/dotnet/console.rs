@@ -263,10 +263,10 @@ fn test_line(line: &str) -> Option<Told> {
         }
         let lower = short.to_ascii_lowercase();
         let platform = line.strip_prefix(lower.as_str()).and_then(|rest| rest.strip_prefix(' '));
-        if let Some((name, time)) = platform.and_then(|rest| rest.rsplit_once(" (")) {
-            if time.ends_with("s)") {
-                return Some(told(name, state));
-            }
+        if let Some((name, time)) = platform.and_then(|rest| rest.rsplit_once(" ("))
+            && time.ends_with("s)")
+        {
+            return Some(told(name, state));
         }
     }
     None

@@ -68,10 +68,10 @@ impl Console {
             self.announce(before, word, name);
             return;
         }
-        if let Some(result) = printed_result(line) {
-            if self.take_result(line, &result) {
-                return;
-            }
+        if let Some(result) = printed_result(line)
+            && self.take_result(line, &result)
+        {
+            return;
         }
         if let Some(name) = tentative.filter(|_| line == "PASS" || line.starts_with("ok  \t")) {
             // A binary that says PASS has no failing test: the line before was printed by a test.
@@ -104,7 +104,7 @@ impl Console {
         let depth = result.name.matches('/').count();
         let fits = match (result.before.is_empty(), nested) {
             (true, _) => true,
-            (false, true) => spaces % 4 == 0 && spaces / 4 <= depth && self.has_parent(result.name),
+            (false, true) => spaces.is_multiple_of(4) && spaces / 4 <= depth && self.has_parent(result.name),
             (false, false) => is_function(result.name),
         };
         let announced = self.package.announced;

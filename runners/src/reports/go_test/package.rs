@@ -143,10 +143,10 @@ impl Package {
     /// What an event says was printed.
     pub fn event_output(&mut self, test: Option<&str>, output: &str) {
         let line = output.trim_end();
-        if let Some(result) = printed_result(line) {
-            if !result.before.trim().is_empty() {
-                self.glued(result.name, result.state);
-            }
+        if let Some(result) = printed_result(line)
+            && !result.before.trim().is_empty()
+        {
+            self.glued(result.name, result.state);
         }
         self.current = test.map(str::to_owned);
         if let Some((before, _, next)) = super::console::announcement(line) {
@@ -154,10 +154,10 @@ impl Package {
             self.moved = behind.map(|test| (test.to_owned(), next.to_owned()));
             return;
         }
-        if let Some((from, to)) = &self.moved {
-            if test == Some(from) {
-                self.current = Some(to.clone());
-            }
+        if let Some((from, to)) = &self.moved
+            && test == Some(from)
+        {
+            self.current = Some(to.clone());
         }
         let frame = line.starts_with("=== ") || line.trim_start().starts_with("--- ");
         if !frame {

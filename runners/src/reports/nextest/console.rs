@@ -93,13 +93,13 @@ impl Console {
                 current = status.tells().then_some(key).filter(|_| !after_summary);
                 continue;
             }
-            if let Some(key) = &current {
-                if self.stories.len() < 2_000 || self.stories.contains_key(key) {
-                    let story = self.stories.entry(key.clone()).or_default();
-                    if story.len() < STORY_LINES {
-                        let line = line.strip_prefix("    ").unwrap_or(line);
-                        story.push(text::cut(line, 2_000));
-                    }
+            if let Some(key) = &current
+                && (self.stories.len() < 2_000 || self.stories.contains_key(key))
+            {
+                let story = self.stories.entry(key.clone()).or_default();
+                if story.len() < STORY_LINES {
+                    let line = line.strip_prefix("    ").unwrap_or(line);
+                    story.push(text::cut(line, 2_000));
                 }
             }
         }
@@ -112,12 +112,12 @@ impl Console {
             *open = header;
         } else if line.is_empty() {
             *open = None;
-        } else if let Some(name) = open {
-            if self.loose.len() < 2_000 || self.loose.contains_key(*name) {
-                let story = self.loose.entry((*name).to_owned()).or_default();
-                if story.len() < STORY_LINES {
-                    story.push(text::cut(line, 2_000));
-                }
+        } else if let Some(name) = open
+            && (self.loose.len() < 2_000 || self.loose.contains_key(*name))
+        {
+            let story = self.loose.entry((*name).to_owned()).or_default();
+            if story.len() < STORY_LINES {
+                story.push(text::cut(line, 2_000));
             }
         }
     }

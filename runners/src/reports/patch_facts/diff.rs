@@ -162,10 +162,10 @@ impl Parser {
 
     fn next_file(&mut self) {
         self.left = (0, 0);
-        if let Some(file) = self.current.take() {
-            if self.files.len() < FILES {
-                self.files.push(file);
-            }
+        if let Some(file) = self.current.take()
+            && self.files.len() < FILES
+        {
+            self.files.push(file);
         }
     }
 
@@ -193,13 +193,9 @@ fn header_path(rest: &str, prefix: &str) -> Option<String> {
 
 /// Both paths of a `diff --git` line, when they are the same or quoted.
 fn git_paths(rest: &str) -> (Option<String>, Option<String>) {
-    if rest.starts_with('"') {
-        let end = rest[1..].find("\" ").map(|at| at + 2);
-        if let Some(end) = end {
-            let old = unquote(&rest[..end]);
-            let new = unquote(rest[end..].trim_start());
-            return (Some(strip(&old, "a/")), Some(strip(&new, "b/")));
-        }
+    if let Some(end) = rest.strip_prefix('"').and_then(|quoted| quoted.find("\" ")) {
+        let (old, new) = rest.split_at(end + 2);
+        return (Some(strip(&unquote(old), "a/")), Some(strip(&unquote(new.trim_start()), "b/")));
     }
     // `a/path b/path`: with one path twice, the middle is where both halves are alike.
     let half = rest.len() / 2;

@@ -93,12 +93,12 @@ impl Console {
             self.coverage_gate = Some(text::cut(line, 300));
         } else {
             self.verbose_line(line);
-            if line.starts_with('/') && self.line_places.len() < 1_000 {
-                if let Some((at, words)) =
+            if line.starts_with('/')
+                && self.line_places.len() < 1_000
+                && let Some((at, words)) =
                     text::position(line).and_then(|at| Some((at, at.rest.strip_prefix(": ")?)))
-                {
-                    self.line_places.push((at.path.to_owned(), at.line, words.to_owned()));
-                }
+            {
+                self.line_places.push((at.path.to_owned(), at.line, words.to_owned()));
             }
         }
     }
@@ -311,10 +311,10 @@ fn sections(lines: &[&str]) -> BTreeMap<String, VecDeque<Section>> {
                 break;
             }
             current = title.map(|title| Section { title: title.to_owned(), lines: Vec::new() });
-        } else if let Some(section) = &mut current {
-            if section.lines.len() < SECTION_LINES {
-                section.lines.push((*line).to_owned());
-            }
+        } else if let Some(section) = &mut current
+            && section.lines.len() < SECTION_LINES
+        {
+            section.lines.push((*line).to_owned());
         }
     }
     found
