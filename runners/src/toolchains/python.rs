@@ -99,10 +99,12 @@ fn bind_folder(part: &mut Part, folder: &Path) {
     if in_base(&real) || too_wide(&real) || too_wide(folder) {
         return;
     }
-    if real != folder && !in_base(folder) {
-        part.binds.push(Bind { host: real.clone(), inside: folder.to_owned() });
+    let as_named = Bind { host: real.clone(), inside: folder.to_owned() };
+    for bind in [as_named, Bind::same(real)] {
+        if !in_base(&bind.inside) && !part.binds.contains(&bind) {
+            part.binds.push(bind);
+        }
     }
-    part.binds.push(Bind::same(real));
 }
 
 /// A program of the interpreter's environment, else one of its own on the `PATH`.
