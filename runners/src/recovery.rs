@@ -348,3 +348,6 @@ pub fn worked_ms(steps: &[Step]) -> u64 {
     }
     total
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod common;
+#[allow(dead_code)]
 mod running;
 
 use jobs::run::{Failure, HaltReason, Outcome, RunState};

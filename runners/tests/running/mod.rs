@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jobs::artifacts::Artifacts;
 use jobs::check::{Check, Tool};
-use jobs::clock::{Clock as _, SystemClock};
+use jobs::clock::{Clock, SystemClock};
 use jobs::digest::Digest;
 use jobs::forge::{Account, ForgeKind, PushTarget, Repository, Role, Subject};
 use jobs::id::RunId;
@@ -61,6 +61,21 @@ impl Crate {
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
+}
+
+/// A folder whose one test takes no compiler: it reads `value`, and `right` is right.
+pub fn without_compiler(value: &str) -> (Crate, Asked) {
+    let project = Crate { folder: tempfile::tempdir().unwrap() };
+    let path = project.path();
+    std::fs::create_dir_all(&path).unwrap();
+    std::fs::write(path.join("value"), format!("{value}\n")).unwrap();
+    let script = "echo 1..1\nif grep -q right value; then echo 'ok 1 - value'; else echo 'not ok 1 - value'; exit 1; fi\n";
+    std::fs::write(path.join("check.sh"), script).unwrap();
+    let mut asked = request_on(&project);
+    asked.checks = vec![Check::new("value", Tool::Tap, &["sh", "check.sh"])];
+    let patch = format!("--- a/value\n+++ b/value\n@@ -1 +1 @@\n-{value}\n+right\n");
+    asked.agent = LocalAgent::Replay(patch.into_bytes());
+    (project, asked)
 }
 
 /// A patch of the library that puts one text in place of another.
@@ -162,14 +177,12 @@ impl Source for Snapshotted {
 pub async fn queued(sandbox: &Arc<Embedded>, project: &Crate, asked: Asked) -> (Arc<Engine>, RunId) {
     let data = project.data();
     std::fs::create_dir_all(&data).unwrap();
-    let origin = data.join("origin.git");
-    let taken = snapshot(&project.path(), &origin, &Bounds::default()).unwrap();
-    let artifacts = Artifacts::open(data.join("artifacts")).unwrap();
+    let engine = engine_on(sandbox, &data, Arc::new(SystemClock)).await;
+    let taken = snapshot(&asked.path, &data.join("origin.git"), &Bounds::default()).unwrap();
     let agent = match asked.agent {
         LocalAgent::Fixers => AgentSpec::Fixers,
-        LocalAgent::Replay(patch) => AgentSpec::Replay { patch: artifacts.put(&patch).unwrap() },
+        LocalAgent::Replay(patch) => AgentSpec::Replay { patch: engine.artifacts.put(&patch).unwrap() },
     };
-    let db = Db::open(&format!("sqlite://{}", data.join("run.db").display())).await.unwrap();
     let job = JobSpec {
         repository: Repository {
             forge: ForgeKind::Local,
@@ -195,25 +208,31 @@ pub async fn queued(sandbox: &Arc<Embedded>, project: &Crate, asked: Asked) -> (
             text: Digest::of("/whipstitch fix"),
         },
     };
-    let now = SystemClock.now();
     let decision = Decision::Admit { spec: Box::new(job), semantic_key: "one".to_owned() };
+    let now = SystemClock.now();
     let accepted = Accepted { delivery: None, decision, messages: Vec::new(), now };
-    let Acceptance::Queued { run, .. } = accept(&db, accepted).await.unwrap() else { panic!("not queued") };
-    let engine = Engine {
-        db,
-        artifacts,
-        source: Arc::new(Snapshotted(origin)),
+    match accept(&engine.db, accepted).await.unwrap() {
+        Acceptance::Queued { run, .. } => (Arc::new(engine), run),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An engine on a data folder, as a process that starts there has it.
+pub async fn engine_on(sandbox: &Arc<Embedded>, data: &Path, clock: Arc<dyn Clock>) -> Engine {
+    Engine {
+        db: Db::open(&format!("sqlite://{}", data.join("run.db").display())).await.unwrap(),
+        artifacts: Artifacts::open(data.join("artifacts")).unwrap(),
+        source: Arc::new(Snapshotted(data.join("origin.git"))),
         sandbox: sandbox.clone(),
         toolchains: toolchains(),
         egress: EgressSettings::default(),
         signer: signer(),
-        clock: Arc::new(SystemClock),
-        data_dir: data,
+        clock,
+        data_dir: data.to_owned(),
         node: "test".to_owned(),
         progress: broadcast::channel(256).0,
         concurrency: 1,
-    };
-    (Arc::new(engine), run)
+    }
 }
 
 /// Returns once a check of this name has begun.
