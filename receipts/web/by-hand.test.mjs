@@ -35,7 +35,7 @@ test('openssl and sha256sum accept a good chain', { skip }, () => {
 test('openssl and sha256sum refuse what was changed', { skip }, () => {
   for (const [name, status] of [
     ['cut after 2', 3], ['two swapped', 1], ['the middle dropped', 1], ['diff: a bit flipped', 1],
-    ['signature: a bit of receipt 2', 1], ['altered: reason of apply', 1], ['forged chains joined', 1],
+    ['signature: a bit of receipt 2', 1], ['altered: reason of apply', 1], ['forked chains joined', 1],
   ]) {
     assert.equal(run(name).status, status, name);
   }

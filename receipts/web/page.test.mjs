@@ -1,0 +1,62 @@
+// The page is verify.mjs and its frame, and in a real browser without a network it says what Node says.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { page } from './inline.mjs';
+
+const at = (path) => fileURLToPath(new URL(path, import.meta.url));
+const cases = JSON.parse(readFileSync(at('../vectors/cases.json'), 'utf8'));
+
+test('verify.html is what inline.mjs makes', () => {
+  assert.equal(readFileSync(at('./verify.html'), 'utf8'), page(), 'stale: run node receipts/web/inline.mjs');
+});
+
+const browser = ['chromium', 'chromium-browser', 'google-chrome']
+  .find((name) => spawnSync(name, ['--version']).status === 0);
+const skip = browser === undefined ? 'no Chromium on this machine' : false;
+
+/** What the page shows after a person typed the key and chose the files, as the browser's own DOM. */
+const shown = (one, folder, options = []) => {
+  const files = JSON.stringify(one.files);
+  // The page is driven from inside, through the same two inputs that a person uses.
+  const driver = `<script type="module">
+    const files = ${files.replaceAll('<', '\\u003c')};
+    const chosen = new DataTransfer();
+    for (const [name, text] of Object.entries(files)) chosen.items.add(new File([text], name));
+    document.getElementById('key').value = '${one.key}';
+    document.getElementById('files').files = chosen.files;
+    document.getElementById('files').dispatchEvent(new Event('change'));
+  </script></body>`;
+  const file = join(folder, 'verify.html');
+  writeFileSync(file, readFileSync(at('./verify.html'), 'utf8').replace('</body>', () => driver));
+  const run = spawnSync(browser, [
+    '--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run',
+    '--proxy-server=127.0.0.1:1', `--user-data-dir=${join(folder, 'profile')}`, '--virtual-time-budget=20000',
+    ...options, `file://${file}`,
+  ], { encoding: 'utf8' });
+  assert.equal(run.status, 0, run.stderr);
+  return run.stdout;
+};
+
+test('the page from disk and without a network says what Node says', { skip }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'page-'));
+  try {
+    for (const name of ['good', 'cut after 2', 'two swapped', 'diff: a bit flipped', 'journal: good', 'key: y of p']) {
+      const one = cases.find((candidate) => candidate.name === name);
+      const dom = shown(one, folder, ['--dump-dom']);
+      assert.ok(dom.includes(`<pre id="lines">${one.lines.join('\n')}</pre>`), `${name}: ${dom.slice(-3000)}`);
+    }
+    if (process.env.WHIPSTITCH_SCREENSHOT !== undefined) {
+      const good = cases.find(({ name }) => name === 'journal: good');
+      shown(good, folder, [`--screenshot=${process.env.WHIPSTITCH_SCREENSHOT}`, '--window-size=1000,1400']);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
