@@ -95,6 +95,9 @@ pub async fn authorize(
     clock: &dyn Clock,
 ) -> Result<Authorized, Refusal> {
     let view = runs::view(db, run).await?.ok_or_else(|| Refusal::NoRun(run.clone()))?;
+    if let Some(id) = decided_by(&view, origin) {
+        return Ok(Authorized::Known(id.clone()));
+    }
     let offer = offer::open(&view)?;
     let role = allowed(forge, &view, actor, Purpose::Apply).await?;
     let protected =
@@ -127,6 +130,9 @@ pub async fn decline(
     clock: &dyn Clock,
 ) -> Result<(), Refusal> {
     let view = runs::view(db, run).await?.ok_or_else(|| Refusal::NoRun(run.clone()))?;
+    if decided_by(&view, origin).is_some() {
+        return Ok(());
+    }
     let offer = match offer::open(&view) {
         Err(NoOffer::Declined(_)) => return Ok(()),
         other => other?,
@@ -140,6 +146,12 @@ pub async fn decline(
 /// The actor's role now, if they may have the run's patch pushed as things stand now.
 pub(crate) async fn may_apply(forge: &dyn Forge, view: &RunView, actor: &Account) -> Result<Role, Refusal> {
     allowed(forge, view, actor, Purpose::Apply).await
+}
+
+/// The decision on this run that the same comment or click brought before.
+pub(crate) fn decided_by<'a>(view: &'a RunView, origin: &str) -> Option<&'a AuthorizationId> {
+    let same = view.authorizations.iter().find(|recorded| recorded.authorization.origin == origin);
+    same.map(|recorded| &recorded.authorization.id)
 }
 
 /// What an account wants to decide.

@@ -124,6 +124,24 @@ async fn d7_the_same_body_under_a_fresh_id_makes_no_second_job() {
 }
 
 #[tokio::test]
+async fn d7_a_replayed_yes_or_no_decides_nothing_again_and_is_not_answered() {
+    each_forge(async |world| {
+        for words in ["/whipstitch apply", "/whipstitch reject"] {
+            world.say("ada", "/whipstitch fix").await;
+            world.run(Script::repaired()).await;
+            world.settle().await;
+            let post = world.comment("grace", words);
+            world.deliver(&post).await;
+            let head = world.head();
+            world.deliver(&post.under_a_fresh_id()).await;
+            assert_eq!(world.head(), head);
+            assert!(world.replies().is_empty(), "{:?}", world.replies());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn sixty_forged_replayed_and_renamed_deliveries_make_exactly_one_job() {
     each_forge(async |world| {
         let post = world.comment("ada", "/whipstitch fix");

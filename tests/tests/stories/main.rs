@@ -2,6 +2,7 @@
 //! Their names begin with the case that they prove, where they prove one.
 #![allow(clippy::unwrap_used)]
 
+mod chaos;
 mod commands;
 mod comments;
 mod deliveries;

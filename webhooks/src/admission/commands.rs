@@ -248,7 +248,7 @@ fn settled(outcome: Result<String, Refusal>) -> Result<Done, Trouble> {
 }
 
 /// The newest run of the pull request whose patch may be decided on, by its seal's first digits
-/// where some are given.
+/// where some are given; or the one that this very comment has decided on before.
 async fn offered(
     cx: &Context,
     event: &CommentEvent,
@@ -257,6 +257,9 @@ async fn offered(
     let mut nearest = None;
     for run in latest(cx, &event.repository, &event.subject).await? {
         let Some(view) = runs::view(&cx.db, &run.id).await? else { continue };
+        if authorize::decided_by(&view, &origin(event)).is_some() {
+            return Ok(Ok(run.id));
+        }
         let named = |seal: String| receipt.is_none_or(|prefix| seal.starts_with(prefix));
         match offer::open(&view) {
             Ok(offer) if named(offer.seal.to_string()) => return Ok(Ok(run.id)),
