@@ -16,6 +16,8 @@ mod crash;
 mod ends;
 #[path = "sandbox/hostile.rs"]
 mod hostile;
+#[path = "sandbox/refusal.rs"]
+mod refusal;
 #[path = "sandbox/seal.rs"]
 mod seal;
 #[path = "sandbox/second_opinion.rs"]

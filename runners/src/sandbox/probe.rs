@@ -52,15 +52,22 @@ impl From<io::Error> for NoContainer {
 impl Probed {
     /// Makes a container with `launcher` and asks the kernel for the rest.
     pub fn measure(launcher: &Path) -> Self {
+        let host_ids = host_ids();
         let mut probed = Self {
-            host_ids: host_ids(),
+            host_ids: host_ids.unwrap_or_default(),
             landlock: sys::landlock_abi(),
             cgroup: Place::find(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             policy: seccomp::digest().ok(),
             trial: Ok(Vec::new()),
         };
-        probed.trial = try_once(launcher, &probed.trial_plan());
+        probed.trial = match host_ids {
+            Some(_) => try_once(launcher, &probed.trial_plan()),
+            None => Err(NoContainer {
+                what: "the root of this user namespace has no other user for a container".to_owned(),
+                errno: None,
+            }),
+        };
         probed
     }
 
@@ -215,14 +222,16 @@ fn disk() -> Finding {
     }
 }
 
-fn host_ids() -> (u32, u32) {
+/// Our own ids, or for root those of nobody; root's own are never used.
+fn host_ids() -> Option<(u32, u32)> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     if !user.is_root() {
-        return (user.as_raw(), group.as_raw());
+        return Some((user.as_raw(), group.as_raw()));
     }
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let id = HOST_IDS.into_iter().find(|&id| has_id(&map, id)).unwrap_or(HOST_IDS[0]);
-    (id, id)
+    let read = |file| fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
+    let (users, groups) = (read("uid_map"), read("gid_map"));
+    let id = HOST_IDS.into_iter().find(|&id| has_id(&users, id) && has_id(&groups, id))?;
+    Some((id, id))
 }
 
 /// Whether a user namespace with this `uid_map` has `id`, see user_namespaces(7).
@@ -258,8 +267,9 @@ fn advice(why: &NoContainer) -> String {
              on a host: run as root"
                 .to_owned()
         }
-        Some(libc::ENOSPC | libc::EUSERS) => {
-            "raise the sysctls below user.max_*_namespaces".to_owned()
+        Some(libc::ENOSPC | libc::EUSERS) => "raise the sysctls user.max_*_namespaces".to_owned(),
+        None if rustix::process::geteuid().is_root() => {
+            "run as another user than root, or give this user namespace more ids".to_owned()
         }
         _ => "see the message; the kernel must be 5.14 or newer".to_owned(),
     }

@@ -51,6 +51,7 @@ def more():
     except ValueError:
         raise OSError(errno.EPERM, '')
 print('raise', tried(more))
+print('core', resource.getrlimit(resource.RLIMIT_CORE), call(302, 0, 4, ctypes.create_string_buffer(16), 0))
 print('realtime', tried(lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))))
 print('sparse root', tried(lambda: open('/file', 'w')))
 print('core_pattern', tried(lambda: open('/proc/sys/kernel/core_pattern', 'w')))
@@ -65,6 +66,7 @@ print(*(status[name] for name in ('CapEff', 'CapPrm', 'CapBnd', 'CapAmb', 'NoNew
     file EFBIG
     descriptors EMFILE
     raise EPERM
+    core (1, 1) EPERM
     realtime EPERM
     sparse root EROFS
     core_pattern EROFS

@@ -21,6 +21,10 @@ const RULES: ABI = ABI::V6;
 /// The first process counts as one of the container's, and so does each thread of the forwarder.
 const OWN_PROCESSES: u64 = 1;
 
+/// One byte is the only limit by which the kernel neither writes a core file nor starts the host's handler of
+/// cores, which would read as root what the container has prepared; at zero it still starts the handler.
+const CORE_BYTES: u64 = 1;
+
 /// Confines this process and all that it will start. Threads that exist already are not confined by
 /// Landlock and seccomp.
 pub fn apply(plan: &Plan) -> Result<(), Failed> {
@@ -44,7 +48,7 @@ fn bound(plan: &Plan) -> Result<(), Failed> {
         (Resource::Nproc, limits.processes.saturating_add(own)),
         (Resource::Nofile, limits.open_files),
         (Resource::Fsize, limits.file_bytes),
-        (Resource::Core, 0),
+        (Resource::Core, CORE_BYTES),
         (Resource::Memlock, 64 << 10),
         (Resource::Msgqueue, 64 << 10),
         (Resource::Rtprio, 0),
