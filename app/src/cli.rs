@@ -181,6 +181,18 @@ pub struct Verify {
     /// How many receipts there are.
     #[arg(long)]
     pub expect_count: Option<u64>,
+    /// Only this receipt and its diff; says nothing of completeness.
+    #[arg(long, value_name = "SEQ")]
+    pub receipt: Option<u64>,
+    /// The journal too (run.journal), and that the receipts name it.
+    #[arg(long)]
+    pub journal: bool,
+    /// What people decided after the seal too (run.authorizations).
+    #[arg(long)]
+    pub authorizations: bool,
+    /// The DSSE exports too (NNNN.dsse.json).
+    #[arg(long)]
+    pub exports: bool,
     /// Print it as JSON.
     #[arg(long)]
     pub json: bool,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use receipts::bundle::{self, Evidence};
-use receipts::{Code, Expected, PublicKey, Row, Verdict, verify_chain};
+use receipts::report::{self, Files, Report, Request};
+use receipts::{Code, Expected, PublicKey, Row, Verdict};
 
 use super::{Usage, print};
 use crate::cli::Verify;
@@ -14,21 +14,32 @@ pub fn run(arguments: &Verify) -> anyhow::Result<ExitCode> {
     let key = key(&arguments.key)?;
     let head = arguments.expect_head.as_deref().map(head).transpose()?;
     let expected = Expected { head, count: arguments.expect_count };
-    let (verdict, rows) = of(&arguments.bundle, &key, expected)?;
+    let request = Request {
+        expected,
+        receipt: arguments.receipt,
+        journal: arguments.journal,
+        authorizations: arguments.authorizations,
+        exports: arguments.exports,
+    };
+    let report = report(&arguments.bundle, &key, &request)?;
+    let rows = &report.chain.rows;
     print(&match arguments.json {
-        true => format!("{}\n", json(&verdict, &rows)),
-        false => format!("{verdict}\n{}", table(&rows)),
+        true => format!("{}\n", json(&report)),
+        false => format!("{}\n{}", report.lines.join("\n"), table(rows)),
     });
-    Ok(ExitCode::from(verdict.exit_code()))
+    Ok(ExitCode::from(report.exit_code))
 }
 
 /// Verifies the bundle at a path.
 pub fn of(path: &Path, key: &[u8; 32], expected: Expected) -> anyhow::Result<(Verdict, Vec<Row>)> {
-    let evidence = Evidence::open(path)?;
-    Ok(match bundle::read(&evidence.bundle) {
-        Ok(receipts) => verify_chain(&receipts, |seq| evidence.diff(seq), key, expected),
-        Err((code, index)) => (Verdict::Invalid { code, index }, Vec::new()),
-    })
+    let chain = report(path, key, &Request { expected, ..Request::default() })?.chain;
+    Ok((chain.verdict, chain.rows))
+}
+
+/// A path that is not there is a mistake of the caller, and no evidence of anything.
+fn report(path: &Path, key: &[u8; 32], request: &Request) -> anyhow::Result<Report> {
+    std::fs::metadata(path).with_context(|| format!("cannot read the bundle {}", path.display()))?;
+    Ok(report::verify(&Files::at(path), key, request))
 }
 
 /// A key given as hex, or as a file. A key that is no good is a verdict (`E_KEY`), not an error of usage.
@@ -73,12 +84,13 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-fn json(verdict: &Verdict, rows: &[Row]) -> serde_json::Value {
+fn json(report: &Report) -> serde_json::Value {
+    let Report { lines, chain, .. } = report;
     let row = |row: &Row| {
         serde_json::json!({
             "seq": row.seq, "kind": row.kind, "actor": row.actor, "reason": row.reason,
             "issued_at": row.issued_at, "diff_len": row.diff_len, "digest": row.digest,
         })
     };
-    serde_json::json!({ "verdict": verdict.to_string(), "receipts": rows.iter().map(row).collect::<Vec<_>>() })
+    serde_json::json!({ "verdict": chain.verdict.to_string(), "lines": lines, "receipts": chain.rows.iter().map(row).collect::<Vec<_>>() })
 }
