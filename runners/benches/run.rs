@@ -5,7 +5,6 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
-#[allow(dead_code)]
 #[path = "../tests/common/mod.rs"]
 mod common;
 #[allow(dead_code)]

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-#[allow(dead_code)]
 mod common;
 #[allow(dead_code)]
 mod running;

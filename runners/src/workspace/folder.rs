@@ -171,6 +171,8 @@ pub(crate) fn found(stat: &Stat) -> Found {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Found::File {
             bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            // Narrower on some architectures, so that the conversion is needed there.
+            #[allow(clippy::useless_conversion)]
             links: u64::from(stat.st_nlink),
             executable: executable(stat.st_mode),
         },
