@@ -211,3 +211,51 @@ async fn a_lockfile_that_an_install_writes_is_told_and_stays_out_of_the_tree() {
     let exit = run.later(&done, &["cargo", "check", "-q"]).await;
     assert_eq!(exit.cause, Cause::Exited(0), "{}", shown(&exit));
 }
+
+#[tokio::test]
+async fn npm_installs_by_its_lockfile_and_later_containers_see_it_read_only() {
+    let Some(sandbox) = sandbox() else { return };
+    let Some(toolchains) = toolchains(&["node", "npm"]) else { return };
+    let lock = "{\"name\": \"own\", \"lockfileVersion\": 3, \"packages\": {\
+        \"\": {\"name\": \"own\", \"dependencies\": {\"ms\": \"2.1.3\"}}, \
+        \"node_modules/ms\": {\"version\": \"2.1.3\", \"integrity\": \
+        \"sha512-6FlzubTLZG3J2a/NVCAleEhjzq5oxgHyaCU9yYXvcLsvoVaHJq/s5xXI6/XXP6tz7R9xAOtHnSO/tXtF3WRTlA==\"}}}";
+    let files = [
+        ("package.json", "{\"name\": \"own\", \"dependencies\": {\"ms\": \"2.1.3\"}}"),
+        ("package-lock.json", lock),
+        ("main.js", "console.log(require('ms')('2 days'))\n"),
+    ];
+    let run = Run::new(&sandbox, &toolchains, tree(&files));
+    let done = match run.bootstrap(bootstrap::registries(&toolchains)).await {
+        Ok(done) => done,
+        Err(error) if no_registry(&error) => return,
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(done.installs[0].argv, ["npm", "ci", "--ignore-scripts"]);
+    assert_eq!(done.binds.len(), 1);
+    let script = "node main.js && ! touch node_modules/planted 2>/dev/null";
+    let exit = run.later(&done, &["sh", "-c", script]).await;
+    assert_eq!(
+        (exit.cause, exit.stdout.as_slice()),
+        (Cause::Exited(0), &b"172800000\n"[..]),
+        "{}",
+        shown(&exit)
+    );
+}
+
+#[tokio::test]
+async fn programs_are_asked_for_their_versions_inside() {
+    let Some(sandbox) = sandbox() else { return };
+    let Some(mut toolchains) = toolchains(&["cargo", "python3"]) else { return };
+    let folders = Folders::new();
+    runners::toolchains::versions(&mut toolchains, &sandbox, &RunId::fresh(1), &folders.at("versions"))
+        .await
+        .unwrap();
+    for tool in &toolchains.found {
+        eprintln!("{}: {:?} at {}", tool.name, tool.version, tool.path.display());
+    }
+    for name in ["cargo", "rustc", "python3"] {
+        let tool = toolchains.found.iter().find(|tool| tool.name == name).unwrap();
+        assert!(tool.version.is_some(), "{tool:?}");
+    }
+}

@@ -183,7 +183,12 @@ async fn install_all(
             argv: step.argv.clone(),
             exit_code: match exit.cause {
                 Cause::Exited(code) => Some(code),
-                _ => None,
+                Cause::Signalled(_)
+                | Cause::TimedOut
+                | Cause::Silent
+                | Cause::OutputLimit
+                | Cause::OutOfMemory
+                | Cause::Cancelled => None,
             },
             duration_ms: u64::try_from(exit.duration.as_millis()).unwrap_or(u64::MAX),
             changed_lockfiles: lockfiles::changed(input.workspace, input.tree, step),

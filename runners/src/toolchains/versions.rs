@@ -65,7 +65,10 @@ fn version_in(said: &str) -> Option<String> {
         .map(|word| word.trim_matches(|next: char| !next.is_ascii_alphanumeric()))
         .map(|word| word.strip_prefix("go").or_else(|| word.strip_prefix('v')).unwrap_or(word))
         .find(|word| word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.'))
-        .map(|word| word.chars().take(40).collect())
+        .map(|word| {
+            let plain = |next: &char| next.is_ascii_alphanumeric() || matches!(next, '.' | '-' | '+' | '_');
+            word.chars().take_while(plain).take(40).collect()
+        })
 }
 
 #[cfg(test)]
@@ -82,6 +85,7 @@ mod tests {
             ("openjdk version \"17.0.15\" 2025-04-15\n", "17.0.15"),
             ("cc (Debian 12.2.0-14) 12.2.0\n", "12.2.0-14"),
             ("pytest 8.4.1\n", "8.4.1"),
+            ("\u{1b}[1mApache Maven 3.8.7\u{1b}[m\n", "3.8.7"),
         ] {
             assert_eq!(version_in(said).as_deref(), Some(version), "{said}");
         }
