@@ -226,7 +226,8 @@ impl Place {
                 None => Ok(()),
             },
             Operation::MakeFolder { .. } => match rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-                Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+                // A file or link of that name is what stood there before the folder was to be made.
+                Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
                 Err(errno) => Err(failed(errno)),
             },
             Operation::RemoveFolder { permissions, .. } => {
