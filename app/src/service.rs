@@ -154,10 +154,7 @@ impl Service {
         admitting.agent = agent;
         admitting.public_url = Some(self.public_url.clone());
         let reporting = self.reporting();
-        let stopped = cancel.clone();
-        let serving =
-            axum::serve(listener, router).with_graceful_shutdown(async move { stopped.cancelled().await });
-        let serving = async { serving.await.context("the server failed") };
+        let serving = http::serve(listener, router, cancel.clone());
         let admit = async {
             admission::work(&admitting, &cancel).await;
             Ok(())

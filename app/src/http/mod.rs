@@ -5,6 +5,7 @@ mod session;
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use askama::Template;
 use axum::Router;
 use axum::extract::{Path, State};
@@ -13,6 +14,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use jobs::forge::ForgeKind;
 use jobs::store::{RunSummary, RunView, runs};
+use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::trace::TraceLayer;
@@ -50,6 +52,16 @@ pub fn router(service: Arc<Service>, door: Door) -> Router {
         .merge(webhooks::receive::router(door))
         .layer(CatchPanicLayer::new())
         .layer(TraceLayer::new_for_http())
+}
+
+/// Serves until it is cancelled; requests under way are answered.
+pub async fn serve(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    cancel: CancellationToken,
+) -> anyhow::Result<()> {
+    let stopped = async move { cancel.cancelled().await };
+    axum::serve(listener, router).with_graceful_shutdown(stopped).await.context("the server failed")
 }
 
 /// Why a page cannot be shown, or a deed was not done.
