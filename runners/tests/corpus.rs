@@ -167,10 +167,11 @@ fn last_segment(name: &str) -> &str {
         return &rest[start.unwrap_or(0)..];
     }
     for separator in [" › ", " > ", "::", "."] {
-        if let Some((head, tail)) = rest.rsplit_once(separator) {
-            if !tail.is_empty() && !(separator == "." && (tail.contains(' ') || head.contains(' '))) {
-                rest = tail;
-            }
+        if let Some((head, tail)) = rest.rsplit_once(separator)
+            && !tail.is_empty()
+            && !(separator == "." && (tail.contains(' ') || head.contains(' ')))
+        {
+            rest = tail;
         }
     }
     rest
@@ -199,7 +200,7 @@ fn compare_failures(case: &Case, got: &Value, differences: &mut Differences) {
                 && (failure["file"].is_null() || base(&found["file"]) == base(&failure["file"]))
                 && (failure["line"].is_null() || found["line"] == failure["line"])
         });
-        let Some(at) = full.or_else(|| left.iter().position(|found| same_name(found))) else {
+        let Some(at) = full.or_else(|| left.iter().position(same_name)) else {
             let names: Vec<&Value> = left.iter().map(|found| &found["name"]).collect();
             differences.details.push(format!("failure {name:?} is missing; left: {names:?}"));
             continue;
