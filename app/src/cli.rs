@@ -36,7 +36,7 @@ pub enum Command {
     Verify(Verify),
     /// Read a test's or compiler's output as the service would.
     Read(Read),
-    /// Make or show the key that signs receipts.
+    /// Make, show or change the key that signs receipts.
     #[command(subcommand)]
     Keys(Keys),
 }
@@ -222,6 +222,20 @@ pub struct Read {
 pub enum Keys {
     /// Make a new key in FILE, readable by its owner alone.
     New { file: PathBuf },
-    /// Show the public key of the key in FILE.
-    Show { file: PathBuf },
+    /// Show the public key of the key in FILE, or of the one in WHIPSTITCH_SIGNING_KEY.
+    Show { file: Option<PathBuf> },
+    /// Put a new key in the place of the one in FILE; both sign that it follows. The old one is gone then.
+    Rotate {
+        file: PathBuf,
+        /// Why, for those who read the keyring.
+        #[arg(long, default_value = "a new key was asked for")]
+        reason: String,
+    },
+    /// List the keys that FILE has held, by the keyring beside it; each is proven by the one before.
+    List {
+        file: PathBuf,
+        /// The first key, 64 hex digits, as you know it from elsewhere.
+        #[arg(long)]
+        first: Option<String>,
+    },
 }

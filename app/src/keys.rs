@@ -1,12 +1,22 @@
-//! The signing key in a file: 32 random bytes as hex, readable by its owner alone.
+//! The key that signs receipts: in a variable, or in a file that its owner alone may read, with the
+//! keyring of its rotations beside it.
+//!
+//! Of `signing.key` these are `signing.keyring` (the rotations, for everybody), `signing.first.pub` (the
+//! public key that the keyring begins with) and, while a rotation is under way, `signing.next`.
 
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
-use receipts::Signer;
+use anyhow::{Context as _, bail, ensure};
+use receipts::keyring::Keyring;
+use receipts::{PublicKey, Signer, Timestamp};
 use zeroize::Zeroizing;
+
+/// The variable of the signing key, a PKCS#8 PEM; it wins over the key's file.
+pub const VARIABLE: &str = "WHIPSTITCH_SIGNING_KEY";
+/// Longest keyring file that is read.
+const MAX_KEYRING: u64 = 16 << 20;
 
 /// Makes a new key in `file`, which must not exist, with mode 0600.
 pub fn make(file: &Path) -> anyhow::Result<Signer> {
@@ -58,9 +68,123 @@ pub fn read(file: &Path) -> anyhow::Result<Signer> {
     Ok(Signer::from_seed(&seed))
 }
 
-/// Reads the key in `file`, or makes it when there is none.
+/// The key in the variable; none where it is not set.
+pub fn of_variable(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<Signer>> {
+    let Some(pem) = variable(VARIABLE).map(Zeroizing::new) else { return Ok(None) };
+    Signer::from_pkcs8(&pem).map(Some).with_context(|| format!("the key in {VARIABLE} cannot be used"))
+}
+
+/// The key of a service that has run before: of the variable, else in `file`.
+pub fn existing(file: &Path) -> anyhow::Result<Signer> {
+    match of_variable(|name| std::env::var(name).ok())? {
+        Some(signer) => Ok(signer),
+        None => read(file),
+    }
+}
+
+/// The key of the variable, else in `file`, where it is made when there is none.
 pub fn read_or_make(file: &Path) -> anyhow::Result<Signer> {
-    if file.exists() { read(file) } else { make(file) }
+    match of_variable(|name| std::env::var(name).ok())? {
+        Some(signer) => Ok(signer),
+        None if file.exists() => read(file),
+        None => make(file),
+    }
+}
+
+/// Puts a new key in the place of the one in `file`, after both have signed that it follows.
+///
+/// The new key is on disk before the keyring names it, and the keyring names it before it takes the old
+/// one's place; so a rotation that was cut off anywhere is carried on by the next call.
+pub fn rotate(file: &Path, now: Timestamp, reason: &str) -> anyhow::Result<Signer> {
+    let old = read(file)?;
+    let (first, next) = (file.with_extension("first.pub"), file.with_extension("next"));
+    if !first.exists() {
+        replace(&first, format!("{}\n", hex::encode(old.public_key())).as_bytes())?;
+    }
+    let (keyring, mut bytes) = keyring(file, None)?;
+    let new = if next.exists() { read(&next)? } else { make(&next)? };
+    if keyring.current().id() != new.key_id() {
+        ensure!(
+            keyring.current().id() == old.key_id(),
+            "{} is not the key that the keyring {} ends with; put that key back",
+            file.display(),
+            keyring_file(file).display()
+        );
+        let line = keyring.rotate(&old, &new, now, reason).context("cannot compose the rotation")?;
+        bytes.extend(line);
+        replace(&keyring_file(file), &bytes)?;
+    }
+    std::fs::rename(&next, file).with_context(|| format!("cannot replace the key {}", file.display()))?;
+    sync_folder(file)?;
+    Ok(new)
+}
+
+/// All keys that `file` has held, the first one first. `first` is a key that the caller knows; without
+/// it the one is taken that was kept beside the keyring.
+pub fn list(file: &Path, first: Option<[u8; 32]>) -> anyhow::Result<Vec<PublicKey>> {
+    Ok(keyring(file, first)?.0.keys().to_vec())
+}
+
+/// The keyring beside a key, and its bytes; one without rotations where there is no such file.
+fn keyring(file: &Path, first: Option<[u8; 32]>) -> anyhow::Result<(Keyring, Vec<u8>)> {
+    let place = keyring_file(file);
+    let bytes = match std::fs::metadata(&place) {
+        Ok(found) if found.len() > MAX_KEYRING => bail!("{} is too long for a keyring", place.display()),
+        Ok(_) => std::fs::read(&place).with_context(|| format!("cannot read {}", place.display()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", place.display())),
+    };
+    let first = match first {
+        Some(first) => first,
+        None => first_key(file)?,
+    };
+    let keyring = Keyring::read(&bytes, &first).map_err(|(code, line)| {
+        anyhow::anyhow!("{} is no keyring of this first key: {}@{line}", place.display(), code.name())
+    })?;
+    Ok((keyring, bytes))
+}
+
+/// The key that was kept as the first one, else the one in `file`.
+fn first_key(file: &Path) -> anyhow::Result<[u8; 32]> {
+    let place = file.with_extension("first.pub");
+    match std::fs::read(&place) {
+        Ok(bytes) => match PublicKey::parse(&bytes) {
+            Ok(key) => Ok(key.raw()),
+            Err(error) => bail!("{}: {error}", place.display()),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(read(file)?.public_key()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", place.display())),
+    }
+}
+
+fn keyring_file(file: &Path) -> PathBuf {
+    file.with_extension("keyring")
+}
+
+/// Puts a file that all may read in its place, whole or not at all.
+fn replace(place: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let write = || -> std::io::Result<()> {
+        let mut fresh = tempfile::NamedTempFile::new_in(folder_of(place))?;
+        fresh.write_all(bytes)?;
+        fresh.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
+        fresh.as_file().sync_all()?;
+        fresh.persist(place).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", place.display()))?;
+    sync_folder(place)
+}
+
+/// Makes names that were put into a file's folder last.
+fn sync_folder(file: &Path) -> anyhow::Result<()> {
+    let folder = folder_of(file);
+    std::fs::File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .with_context(|| format!("cannot write {}", folder.display()))
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -75,6 +199,47 @@ mod tests {
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(read_or_make(&file).unwrap().key_id(), made.key_id());
         assert!(make(&file).is_err(), "a key is never overwritten");
+    }
+
+    #[test]
+    fn a_rotation_that_was_cut_off_is_carried_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("signing.key");
+        let at = Timestamp::from_unix(1_800_000_000);
+        let first = make(&file).unwrap();
+        // Cut off before the keyring was written: the key that was made is the one that follows.
+        let next = make(&folder.path().join("signing.next")).unwrap();
+        assert_eq!(rotate(&file, at, "yearly").unwrap().key_id(), next.key_id());
+        assert_eq!(read(&file).unwrap().key_id(), next.key_id());
+        // Cut off after the keyring was written: the new key takes its place, and nothing is signed again.
+        let third = make(&folder.path().join("signing.next")).unwrap();
+        let (ring, mut bytes) = keyring(&file, None).unwrap();
+        bytes.extend(ring.rotate(&next, &third, at, "yearly").unwrap());
+        replace(&keyring_file(&file), &bytes).unwrap();
+        assert_eq!(rotate(&file, at, "yearly").unwrap().key_id(), third.key_id());
+        let ids: Vec<String> = list(&file, None).unwrap().iter().map(|key| key.id().to_owned()).collect();
+        assert_eq!(ids, [first.key_id(), next.key_id(), third.key_id()]);
+        assert_eq!(std::fs::read(keyring_file(&file)).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_key_that_the_keyring_does_not_end_with_is_not_rotated() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("signing.key");
+        make(&file).unwrap();
+        rotate(&file, Timestamp::from_unix(1_800_000_000), "yearly").unwrap();
+        std::fs::remove_file(&file).unwrap();
+        make(&file).unwrap();
+        let error = rotate(&file, Timestamp::from_unix(1_800_000_001), "again").unwrap_err().to_string();
+        assert!(error.contains("put that key back"), "{error}");
+    }
+
+    #[test]
+    fn a_key_in_the_variable_must_be_a_pkcs8_pem() {
+        let error = of_variable(|_| Some("not a key".to_owned())).unwrap_err();
+        assert!(format!("{error:#}").contains("openssl genpkey"), "{error:#}");
+        assert!(!format!("{error:#}").contains("not a key"), "what is in the variable is never shown");
+        assert!(of_variable(|_| None).unwrap().is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,6 +12,7 @@ fn whipstitch(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_whipstitch"))
         .args(arguments)
         .env_remove("WHIPSTITCH_CONFIG")
+        .env_remove("WHIPSTITCH_SIGNING_KEY")
         .current_dir(std::env::temp_dir())
         .output()
         .unwrap()
@@ -115,6 +117,47 @@ fn keys_are_made_once_and_shown() {
     assert_eq!(made.status.code(), Some(0));
     assert_eq!(text(&whipstitch(&["keys", "show", file]).stdout), text(&made.stdout));
     assert_eq!(whipstitch(&["keys", "new", file]).status.code(), Some(1));
+}
+
+#[test]
+fn a_rotated_key_is_listed_after_the_key_that_signed_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("signing.key");
+    let path = file.to_str().unwrap();
+    let public = |output: Output| {
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).lines().next().unwrap().rsplit(' ').next().unwrap().to_owned()
+    };
+    let first = public(whipstitch(&["keys", "new", path]));
+    let second = public(whipstitch(&["keys", "rotate", path, "--reason", "yearly"]));
+    assert_eq!(public(whipstitch(&["keys", "show", path])), second);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = text(&whipstitch(&["keys", "list", path, "--first", &first]).stdout);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines[0].contains(&first) && !lines[0].ends_with("signs now"), "{listed}");
+    assert!(lines[1].contains(&second) && lines[1].ends_with("signs now"), "{listed}");
+    let other = whipstitch(&["keys", "list", path, "--first", &second]);
+    assert!(text(&other.stderr).contains("E_KEYID@0"), "{}", text(&other.stderr));
+    let keyring = folder.path().join("signing.keyring");
+    let forged = std::fs::read_to_string(&keyring).unwrap().replacen("yearly", "weekly", 1);
+    std::fs::write(&keyring, forged).unwrap();
+    let forged = whipstitch(&["keys", "list", path]);
+    assert_eq!(forged.status.code(), Some(1));
+    assert!(text(&forged.stderr).contains("E_SIG@0"), "{}", text(&forged.stderr));
+}
+
+#[test]
+fn a_key_from_the_environment_is_shown_without_a_file() {
+    let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+    let show = |value: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_whipstitch"));
+        command.args(["keys", "show"]).env("WHIPSTITCH_SIGNING_KEY", value).output().unwrap()
+    };
+    let shown = text(&show(pem).stdout);
+    assert!(shown.contains("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"), "{shown}");
+    let refused = show("secret words");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(!text(&refused.stderr).contains("secret words"), "{}", text(&refused.stderr));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Ed25519, strictly: S < L, A and R canonical, neither of small order, the cofactorless equation.
 
-use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey, pkcs8::DecodePublicKey};
+use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 
 use crate::gate::{Check, on};
@@ -60,6 +61,11 @@ impl Signer {
         Self(SigningKey::from_bytes(seed))
     }
 
+    /// The key in a PKCS#8 PEM, such as `openssl genpkey -algorithm ed25519` writes.
+    pub fn from_pkcs8(pem: &str) -> Result<Self, PrivateKeyError> {
+        SigningKey::from_pkcs8_pem(pem.trim()).map(Self).map_err(|_| PrivateKeyError)
+    }
+
     /// The raw public key.
     pub fn public_key(&self) -> [u8; 32] {
         self.0.verifying_key().to_bytes()
@@ -86,6 +92,11 @@ impl std::fmt::Debug for Signer {
 fn key_id(raw: &[u8; 32]) -> String {
     format!("ed25519:{}", hex(&digest(raw)))
 }
+
+/// A text that is no private key. It says nothing of the text, which is a secret.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an Ed25519 private key: give a PKCS#8 PEM, as `openssl genpkey -algorithm ed25519` writes it")]
+pub struct PrivateKeyError;
 
 /// A text or file that is no usable public key.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -194,6 +205,17 @@ mod tests {
         let signed = signer.sign(String::new());
         assert!(hex(&signed.signature).starts_with("e5564300c360ac729086e2cc806e828a"));
         assert!(PublicKey::from_raw(&signer.public_key()).unwrap().verifies(b"", &signed.signature));
+    }
+
+    #[test]
+    fn a_private_key_is_read_from_pkcs8() {
+        let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+        let seed = unhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60").unwrap();
+        let signer = Signer::from_pkcs8(pem).unwrap();
+        assert_eq!(signer.public_key(), Signer::from_seed(&seed).public_key());
+        let public = pem.replace("PRIVATE", "PUBLIC");
+        assert_eq!(Signer::from_pkcs8(&public).unwrap_err(), PrivateKeyError);
+        assert_eq!(Signer::from_pkcs8(&pem.replace("MC4C", "MC4D")).unwrap_err(), PrivateKeyError);
     }
 
     #[test]
