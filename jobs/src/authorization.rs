@@ -1,6 +1,6 @@
 //! A person's recorded yes, and the one value that lets code push.
 //!
-//! A `PushGrant` has private fields and no constructor but [`PushGrant::of`], which takes a
+//! A `PushGrant` has private fields and no constructor but `PushGrant::of`, which takes a
 //! [`Spent`](crate::store::authorizations::Spent); and only the transaction that spends the
 //! authorization makes one of those. It cannot be cloned: one yes is at most one push.
 
