@@ -34,6 +34,9 @@ pub enum Command {
     Resume(OneRun),
     /// Verify receipts offline, with nothing but the signer's public key.
     Verify(Verify),
+    /// Give out a run's receipts, from the service's database.
+    #[command(subcommand)]
+    Receipts(Receipts),
     /// Read a test's or compiler's output as the service would.
     Read(Read),
     /// Make, show or change the key that signs receipts.
@@ -196,6 +199,35 @@ pub struct Verify {
     /// Print it as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Receipts {
+    /// Write a run's receipts into a new folder.
+    Export(Export),
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    pub run: String,
+    /// In which form.
+    #[arg(long = "as", value_enum, default_value_t = ExportForm::Bundle)]
+    pub form: ExportForm,
+    /// The folder, which must be absent or empty.
+    #[arg(long)]
+    pub to: PathBuf,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ExportForm {
+    /// run.receipts and its diffs, the journal and what people decided.
+    Bundle,
+    /// Each receipt as a DSSE envelope of an in-toto statement, and the diffs.
+    Dsse,
+    /// Each receipt and its signature as files, and the diffs, for verifying by hand.
+    Folder,
 }
 
 #[derive(Debug, Args)]

@@ -72,7 +72,7 @@ fn verify_prints_the_verdict_first_and_exits_by_it() {
     let good = whipstitch(&["verify", path, "--key", &key]);
     assert_eq!(good.status.code(), Some(0));
     insta::assert_snapshot!(text(&good.stdout).lines().map(str::trim_end).collect::<Vec<_>>().join("\n"), @"
-    VALID_CHAIN
+    VALID_CHAIN run=0202020202020202020202020202020202020202020202020202020202020202 count=3 head=69a732fef78327ce56f94a1c3e61933fa4588d72f1add3fdf8e60a4a7b1a4ffc outcome=succeeded
      seq  kind   issued at            actor                          diff  reason
        0  open   2027-01-15T08:00:00Z local:user/1                      -  asked for by comment/7
        1  apply  2027-01-15T08:00:00Z agent:fixers/1                 34 B  applied machine-applicable suggestions

@@ -51,8 +51,11 @@ fn around(statement: &str, key_id: &str) -> (String, String) {
     )
 }
 
-/// Signs the export of a receipt that this signer issued.
+/// Signs the export of a receipt that this signer issued; one of another key is `E_KEYID`.
 pub fn sign(signer: &Signer, receipt: &Signed) -> Result<Vec<u8>, Code> {
+    if record::receipt(flat::read(&receipt.bytes)?)?.text("key_id") != signer.key_id() {
+        return Err(Code::KeyId);
+    }
     let statement = statement(&receipt.bytes)?;
     let signed = signer.sign(encoding(&statement));
     let (before, after) = around(&statement, &signer.key_id());

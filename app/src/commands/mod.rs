@@ -4,6 +4,7 @@ pub mod apply;
 mod check_config;
 mod control;
 mod doctor;
+mod export;
 mod fix;
 mod keys;
 mod read;
@@ -47,6 +48,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 
         Command::Fix(arguments) => blocking(fix::run(arguments)),
         Command::Doctor(arguments) => blocking(doctor::run(&arguments)),
+        Command::Receipts(crate::cli::Receipts::Export(arguments)) => blocking(export::run(&arguments)),
         Command::Status(arguments) => blocking(status::run(&arguments)),
         Command::Apply(arguments) => blocking(apply::run(&arguments)),
         Command::Cancel(arguments) => blocking(control::cancel(&arguments)),

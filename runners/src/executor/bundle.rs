@@ -9,6 +9,8 @@
 //! | `run.journal` | every journal entry with its signature, one a line |
 //! | `NNNN.receipt.json`, `NNNN.sig` | one receipt's signed bytes, and the 64 raw bytes of its signature |
 //! | `NNNN.diff` | the diff that receipt `NNNN` speaks of |
+//! | `NNNN.dsse.json` | the receipt as a signed in-toto statement, for tools that know those |
+//! | `run.authorizations` | what people decided after the seal, where the bundle was made anew since |
 //! | `key.pub` | the signer's raw public key; a verifier takes the key from elsewhere |
 
 use std::io::Write as _;
@@ -17,8 +19,9 @@ use std::path::{Path, PathBuf};
 use jobs::artifacts::{ArtifactError, Artifacts};
 use jobs::digest::Digest;
 use jobs::id::RunId;
+use jobs::store::receipts::ReceiptKind;
 use jobs::store::{self, Db, StoreError, journal};
-use receipts::Signed;
+use receipts::{Code, Signed, Signer};
 
 /// A bundle could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -32,13 +35,19 @@ pub enum BundleError {
     /// The rows could not be read.
     #[error("cannot read what belongs into the bundle")]
     Store(#[from] StoreError),
+    /// A stored receipt is not one, so that no statement can be made of it.
+    #[error("cannot export receipt {seq}: {}", code.name())]
+    Export { seq: usize, code: Code },
 }
 
 /// What a bundle is made of.
 pub struct Contents<'a> {
     pub receipts: &'a [(Signed, Option<Digest>)],
+    /// What people decided after the seal.
+    pub decisions: &'a [Signed],
     pub journal: &'a [Signed],
-    pub public_key: [u8; 32],
+    /// Signs the exports of the receipts that it issued.
+    pub signer: &'a Signer,
 }
 
 /// Where the bundle of a run stands below the data folder.
@@ -50,17 +59,22 @@ pub fn folder(data_dir: &Path, run: &RunId) -> PathBuf {
 pub async fn from_store(
     db: &Db,
     artifacts: &Artifacts,
-    public_key: [u8; 32],
+    signer: &Signer,
     data_dir: &Path,
     run: &RunId,
 ) -> Result<PathBuf, BundleError> {
-    let receipts: Vec<_> = store::receipts::list(db, run)
-        .await?
-        .into_iter()
-        .map(|receipt| (super::ledger::outside(receipt.signed), receipt.diff))
-        .collect();
+    let (mut receipts, mut decisions) = (Vec::new(), Vec::new());
+    for receipt in store::receipts::list(db, run).await? {
+        let signed = super::ledger::outside(receipt.signed);
+        match receipt.kind {
+            ReceiptKind::Open | ReceiptKind::Apply | ReceiptKind::Seal => {
+                receipts.push((signed, receipt.diff));
+            }
+            ReceiptKind::Authorize | ReceiptKind::Push => decisions.push(signed),
+        }
+    }
     let journal: Vec<_> = journal::list(db, run).await?.into_iter().map(super::ledger::outside).collect();
-    let contents = Contents { receipts: &receipts, journal: &journal, public_key };
+    let contents = Contents { receipts: &receipts, decisions: &decisions, journal: &journal, signer };
     write(&folder(data_dir, run), artifacts, &contents)
 }
 
@@ -85,12 +99,21 @@ pub fn write(place: &Path, artifacts: &Artifacts, contents: &Contents<'_>) -> Re
     let signed: Vec<Signed> = contents.receipts.iter().map(|(signed, _)| signed.clone()).collect();
     put("run.receipts", &receipts::bundle::write(&signed))?;
     put("run.journal", &receipts::bundle::write(contents.journal))?;
-    put("key.pub", &contents.public_key)?;
+    put("key.pub", &contents.signer.public_key())?;
+    if !contents.decisions.is_empty() {
+        put(receipts::bundle::AUTHORIZATIONS, &receipts::bundle::write(contents.decisions))?;
+    }
     for (number, (signed, diff)) in contents.receipts.iter().enumerate() {
         put(&format!("{number:04}.receipt.json"), &signed.bytes)?;
         put(&format!("{number:04}.sig"), &signed.signature)?;
         if let Some(diff) = diff {
             put(&format!("{number:04}.diff"), &artifacts.get_bounded(*diff, receipts::MAX_DIFF as u64)?)?;
+        }
+        match receipts::export::sign(contents.signer, signed) {
+            Ok(envelope) => put(&receipts::export::file(number as u64), &envelope)?,
+            // Of a key that was rotated away, which alone could sign for its receipts.
+            Err(Code::KeyId) => {}
+            Err(code) => return Err(BundleError::Export { seq: number, code }),
         }
     }
     match std::fs::remove_dir_all(place) {

@@ -109,9 +109,10 @@ pub async fn settle(cx: &mut Cx<'_>, outcome: Outcome) -> Result<(), PhaseError>
     let settlement = cx.ledger.seal(&tree, outcome.clone())?;
     let place = bundle::folder(&cx.engine.data_dir, cx.run());
     let (receipts, journal) = (cx.ledger.receipts().to_vec(), cx.ledger.entries().to_vec());
-    let (artifacts, public_key) = (cx.engine.artifacts.clone(), cx.engine.signer.public_key());
+    let (artifacts, signer) = (cx.engine.artifacts.clone(), std::sync::Arc::clone(&cx.engine.signer));
     blocking(move || {
-        let contents = bundle::Contents { receipts: &receipts, journal: &journal, public_key };
+        let contents =
+            bundle::Contents { receipts: &receipts, decisions: &[], journal: &journal, signer: &signer };
         let written = bundle::write(&place, &artifacts, &contents);
         written.map(drop).map_err(|error| PhaseError::internal(&super::whole(&error)))
     })

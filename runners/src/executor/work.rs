@@ -174,10 +174,9 @@ impl Engine {
         if !finished {
             return;
         }
-        let key = self.signer.public_key();
-        if let Err(error) =
-            super::bundle::from_store(&self.db, &self.artifacts, key, &self.data_dir, run).await
-        {
+        let made =
+            super::bundle::from_store(&self.db, &self.artifacts, &self.signer, &self.data_dir, run).await;
+        if let Err(error) = made {
             tracing::error!(run.id = %run, error = whole(&error), "cannot make the bundle again");
         }
     }

@@ -1,0 +1,278 @@
+//! A run's receipts on their way out of the database and into a verifier's hands.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use jobs::artifacts::Artifacts;
+use jobs::check::{Check, Tool};
+use jobs::digest::Digest;
+use jobs::forge::{Account, ForgeKind, PushTarget, Repository, Role, Subject};
+use jobs::id::{CommitId, RunId};
+use jobs::job::{AgentSpec, Goal, Guard, JobSpec, Limits, Request};
+use jobs::store::receipts::{NewReceipt, ReceiptKind, append};
+use jobs::store::{Acceptance, Accepted, Db, Decision, accept, runs};
+use receipts::{Apply, Authorize, Open, RunChain, Seal, SealOutcome, Signed, Signer, Timestamp};
+use runners::edit::apply_patch;
+use runners::workspace::{Entry, Mode, NewCommit, Objects, Tree, TreePath};
+
+const NOW: i64 = 1_800_000_000_000;
+const DIFF: &[u8] = b"--- a/fare\n+++ b/fare\n@@ -1 +1 @@\n-half\n+whole\n";
+
+fn whipstitch(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_whipstitch"))
+        .args(arguments)
+        .env_remove("WHIPSTITCH_CONFIG")
+        .env_remove("WHIPSTITCH_SIGNING_KEY")
+        .current_dir(std::env::temp_dir())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn first_line(output: &Output) -> String {
+    text(&output.stdout).lines().next().unwrap_or_default().to_owned()
+}
+
+/// A repository whose file the run repaired.
+struct Repaired {
+    objects: Objects,
+    base: CommitId,
+    before: Tree,
+    after: Tree,
+}
+
+impl Repaired {
+    fn new(folder: &Path) -> Self {
+        let objects = Objects::init(folder).unwrap();
+        let path = TreePath::parse("fare").unwrap();
+        let entries = BTreeMap::from([(path, Entry::new(Mode::Regular, b"half\n".to_vec()))]);
+        let before = Tree::new(entries, None).unwrap();
+        let after = apply_patch(DIFF, &before).unwrap().tree;
+        for tree in [&before, &after] {
+            objects.write_tree(tree).unwrap();
+        }
+        let mut repaired = Self { base: "0".repeat(40).parse().unwrap(), objects, before, after };
+        repaired.base = repaired.commit(&repaired.before, None, "Halve the fare\n");
+        repaired.show(&repaired.base);
+        repaired
+    }
+
+    fn commit(&self, tree: &Tree, parent: Option<&CommitId>, message: &str) -> CommitId {
+        let commit = NewCommit {
+            tree: tree.id().clone(),
+            parents: parent.cloned().into_iter().collect(),
+            name: "A".to_owned(),
+            email: "a@example.org".to_owned(),
+            seconds: 1_800_000_000,
+            message: message.to_owned(),
+        };
+        self.objects.write_commit(&commit).unwrap()
+    }
+
+    /// Points the one branch at a commit.
+    fn show(&self, commit: &CommitId) {
+        std::fs::write(self.objects.folder().join("refs/heads/main"), format!("{commit}\n")).unwrap();
+    }
+}
+
+/// A service's folder with one sealed run in its database.
+struct World {
+    folder: tempfile::TempDir,
+    repaired: Repaired,
+    run: RunId,
+    key: String,
+    seal: String,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let repaired = Repaired::new(&folder.path().join("repository"));
+        let signer = app::keys::make(&folder.path().join("signing.key")).unwrap();
+        let artifacts = Artifacts::open(folder.path().join("artifacts")).unwrap();
+        let diff = artifacts.put(DIFF).unwrap();
+        let file = folder.path().join("whipstitch.db");
+        let db = Db::open(&format!("sqlite://{}", file.display())).await.unwrap();
+        let run = queue(&db, &repaired).await;
+        let fence = runs::claim(&db, "node", 60_000, NOW).await.unwrap().unwrap().fence;
+        let signed = chain(&signer, &repaired, &run);
+        let seal = signed[2].digest_hex();
+        let decided = decision(&signer, &run, signed[2].digest());
+        let kinds = [ReceiptKind::Open, ReceiptKind::Apply, ReceiptKind::Seal, ReceiptKind::Authorize];
+        for (kind, Signed { bytes, signature }) in kinds.into_iter().zip(signed.into_iter().chain([decided]))
+        {
+            let diff = (kind == ReceiptKind::Apply).then_some(diff);
+            let signed = jobs::store::Signed { bytes, signature };
+            append(&db, &run, fence, &NewReceipt { kind, signed, diff }, NOW).await.unwrap();
+        }
+        db.close().await;
+        Self { key: hex::encode(signer.public_key()), folder, repaired, run, seal }
+    }
+
+    fn export(&self, form: &str) -> (Output, PathBuf) {
+        let to = self.folder.path().join(format!("out-{form}"));
+        let at = |path: &Path| path.to_str().unwrap().to_owned();
+        let (to_text, data) = (at(&to), at(self.folder.path()));
+        let run = self.run.as_str();
+        (whipstitch(&["receipts", "export", run, "--as", form, "--to", &to_text, "--dir", &data]), to)
+    }
+}
+
+async fn queue(db: &Db, repaired: &Repaired) -> RunId {
+    let job = JobSpec {
+        repository: Repository {
+            forge: ForgeKind::Local,
+            owner: "demo".to_owned(),
+            name: "fares".to_owned(),
+            installation: 0,
+        },
+        subject: Subject::Checkout,
+        goal: Goal::Repair,
+        head: repaired.base.clone(),
+        tree: repaired.before.id().clone(),
+        base: repaired.base.clone(),
+        fetch_ref: "HEAD".to_owned(),
+        push_target: PushTarget::Nowhere { why: "a test".to_owned() },
+        checks: vec![Check::new("tests", Tool::Pytest, &["pytest"])],
+        limits: Limits::default(),
+        agent: AgentSpec::Fixers,
+        guard: Guard::default(),
+        request: Request {
+            actor: Account { id: 1, login: "maintainer".to_owned() },
+            role: Role::Maintain,
+            origin: "cli".to_owned(),
+            text: Digest::of("fix"),
+        },
+    };
+    let decision = Decision::Admit { spec: Box::new(job), semantic_key: "once".to_owned() };
+    match accept(db, Accepted { delivery: None, decision, messages: Vec::new(), now: NOW }).await.unwrap() {
+        Acceptance::Queued { run, .. } => run,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn chain(signer: &Signer, repaired: &Repaired, run: &RunId) -> Vec<Signed> {
+    let at = Timestamp::from_unix(NOW / 1000);
+    let (before, after) = (repaired.before.id().as_str(), repaired.after.id().as_str());
+    let open = Open {
+        run: *run.chain().as_bytes(),
+        actor: "local:maintainer/1",
+        reason: "asked for by a comment",
+        as_of: at,
+        issued_at: at,
+        job: [3; 32],
+        base: repaired.base.as_str(),
+    };
+    let (mut chain, opened) = RunChain::open(signer, &open).unwrap();
+    let apply = Apply {
+        actor: "agent:replay/1",
+        reason: "within the admitted bounds",
+        as_of: at,
+        issued_at: at,
+        diff: DIFF,
+        journal_ref: [4; 32],
+        tree_before: before,
+        tree_after: after,
+    };
+    let applied = chain.apply(signer, &apply).unwrap();
+    let seal = Seal {
+        actor: "whipstitch",
+        reason: "every check passed",
+        as_of: at,
+        issued_at: at,
+        tree_after: after,
+        journal_head: [5; 32],
+        outcome: SealOutcome::Succeeded,
+    };
+    vec![opened, applied, chain.seal(signer, &seal).unwrap()]
+}
+
+fn decision(signer: &Signer, run: &RunId, seal: [u8; 32]) -> Signed {
+    let yes = Authorize {
+        run: *run.chain().as_bytes(),
+        seal,
+        actor: "local:maintainer/1",
+        role: "maintain",
+        reason: "authorized the verified patch",
+        origin: "cli",
+        issued_at: Timestamp::from_unix(NOW / 1000),
+        diff: *Digest::of(DIFF).as_bytes(),
+        head_commit: &"c".repeat(40),
+    };
+    receipts::authorize(signer, &yes).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn each_form_of_export_is_whole_and_verifies() {
+    let world = World::new().await;
+    let (output, bundle) = world.export("bundle");
+    assert_eq!((first_line(&output).as_str(), output.status.code()), ("VALID_CHAIN", Some(0)), "{output:?}");
+    assert_eq!(names(&bundle), ["0001.diff", "key.pub", "run.authorizations", "run.journal", "run.receipts"]);
+    let lines = std::fs::read_to_string(bundle.join("run.receipts")).unwrap();
+    assert!(lines.contains(&format!("\"base\":\"sha1:{}\"", world.repaired.base)), "{lines}");
+    let path = bundle.to_str().unwrap();
+    let verified = whipstitch(&["verify", path, "--key", &world.key, "--authorizations"]);
+    assert!(
+        text(&verified.stdout).contains("\nauthorizations VALID_RECEIPT\n"),
+        "{}",
+        text(&verified.stdout)
+    );
+
+    let (_, folder) = world.export("folder");
+    assert_eq!(names(&folder).iter().filter(|name| name.ends_with(".sig")).count(), 3);
+    let verified = whipstitch(&["verify", folder.to_str().unwrap(), "--key", &world.key]);
+    let line = first_line(&verified);
+    assert!(line.starts_with("VALID_CHAIN ") && line.contains(&world.seal), "{line}");
+
+    let (_, dsse) = world.export("dsse");
+    assert_eq!(names(&dsse), ["0000.dsse.json", "0001.diff", "0001.dsse.json", "0002.dsse.json", "key.pub"]);
+    for name in names(&dsse).iter().filter(|name| name.ends_with(".dsse.json")) {
+        std::fs::copy(dsse.join(name), bundle.join(name)).unwrap();
+    }
+    let verified = whipstitch(&["verify", path, "--key", &world.key, "--exports"]);
+    assert!(
+        text(&verified.stdout).contains("\nexports VALID_RECEIPT count=3\n"),
+        "{}",
+        text(&verified.stdout)
+    );
+}
+
+#[tokio::test]
+async fn an_export_goes_into_a_new_folder_and_of_a_known_run() {
+    let world = World::new().await;
+    let (first, _) = world.export("bundle");
+    assert_eq!(first.status.code(), Some(0));
+    let (again, to) = world.export("bundle");
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("is not empty"), "{}", text(&again.stderr));
+    let data = world.folder.path().to_str().unwrap();
+    let other = RunId::fresh(NOW);
+    let to = to.with_extension("other");
+    let unknown = ["receipts", "export", other.as_str(), "--to", to.to_str().unwrap(), "--dir", data];
+    assert_eq!(whipstitch(&unknown).status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn a_rotated_key_signs_no_statement_for_the_receipts_of_the_old_one() {
+    let world = World::new().await;
+    let file = world.folder.path().join("signing.key");
+    assert_eq!(whipstitch(&["keys", "rotate", file.to_str().unwrap()]).status.code(), Some(0));
+    let (output, _) = world.export("dsse");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no receipt that the service's key signed"), "{output:?}");
+}
