@@ -2,6 +2,7 @@
 
 mod run_page;
 mod session;
+mod verifier;
 
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub fn router(service: Arc<Service>, door: Door) -> Router {
         .layer(header(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY))
         .layer(header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(header(header::REFERRER_POLICY, "no-referrer"))
+        // After the layers above, since the page has scripts and a policy of its own.
+        .route("/verify", get(verifier::page))
         .merge(webhooks::receive::router(door))
         .layer(CatchPanicLayer::new())
         .layer(TraceLayer::new_for_http())
