@@ -196,6 +196,12 @@ pub struct Verify {
     /// The DSSE exports too (NNNN.dsse.json).
     #[arg(long)]
     pub exports: bool,
+    /// A repository too: the trees composed from its base commit, and commits whose trailers name the run.
+    #[arg(long, value_name = "PATH", conflicts_with = "receipt")]
+    pub repo: Option<PathBuf>,
+    /// Rotations from --key on; the receipts may be signed by any key that it leads to.
+    #[arg(long, value_name = "FILE")]
+    pub keyring: Option<PathBuf>,
     /// Print it as JSON.
     #[arg(long)]
     pub json: bool,

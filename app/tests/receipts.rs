@@ -276,3 +276,110 @@ async fn a_rotated_key_signs_no_statement_for_the_receipts_of_the_old_one() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no receipt that the service's key signed"), "{output:?}");
 }
+
+/// What `verify --repo` says of a run's bundle: exit code, the repository's line, and why.
+fn against_repository(world: &World, bundle: &Path) -> (Option<i32>, String, String) {
+    let repository = world.repaired.objects.folder().to_str().unwrap();
+    let verified =
+        whipstitch(&["verify", bundle.to_str().unwrap(), "--key", &world.key, "--repo", repository]);
+    let line = text(&verified.stdout).lines().nth(1).unwrap_or_default().to_owned();
+    (verified.status.code(), line, text(&verified.stderr))
+}
+
+#[tokio::test]
+async fn trees_compose_in_the_repository_and_its_commits_are_what_was_verified() {
+    let world = World::new().await;
+    let (_, bundle) = world.export("bundle");
+    let tree = world.repaired.after.id().to_string();
+    let none = against_repository(&world, &bundle);
+    assert_eq!(none, (Some(0), format!("repo VALID_TREE tree={tree} commits=0"), String::new()));
+
+    let (run, seal, base) = (&world.run, &world.seal, Some(&world.repaired.base));
+    let trailers = format!("Repair fare\n\nWhipstitch-Run: {run}\nWhipstitch-Receipt: sha256:{seal}\n");
+    world.repaired.show(&world.repaired.commit(&world.repaired.after, base, &trailers));
+    let pushed = against_repository(&world, &bundle);
+    assert_eq!(pushed, (Some(0), format!("repo VALID_TREE tree={tree} commits=1"), String::new()));
+
+    let other = RunId::fresh(NOW);
+    let zeros = "0".repeat(64);
+    let claims = [
+        (&world.repaired.before, trailers.clone(), "repo E_TREE@2"),
+        (&world.repaired.after, trailers.replace(seal.as_str(), &zeros), "repo E_EXPECTED@2"),
+        (&world.repaired.after, trailers.replace(run.as_str(), other.as_str()), "repo E_RUN@2"),
+        (&world.repaired.after, format!("{trailers}Whipstitch-Run: {other}\n"), "repo E_RUN@2"),
+    ];
+    for (tree, message, line) in claims {
+        let commit = world.repaired.commit(tree, base, &message);
+        world.repaired.show(&commit);
+        let (code, found, why) = against_repository(&world, &bundle);
+        assert_eq!((code, found.as_str()), (Some(1), line), "{message}");
+        assert!(why.contains(commit.as_str()), "{why}");
+    }
+}
+
+/// A bundle of a chain that a lying signer made, whose trees are not those of the repository.
+fn lying(world: &World, before: &Tree, after: &Tree) -> PathBuf {
+    let signer = app::keys::read(&world.folder.path().join("signing.key")).unwrap();
+    let Repaired { objects, base, .. } = &world.repaired;
+    let told = Repaired {
+        objects: objects.clone(),
+        base: base.clone(),
+        before: before.clone(),
+        after: after.clone(),
+    };
+    let folder = world.folder.path().join(format!("lying-{}-{}", before.id(), after.id()));
+    std::fs::create_dir(&folder).unwrap();
+    let lines = receipts::bundle::write(&chain(&signer, &told, &world.run));
+    std::fs::write(folder.join("run.receipts"), lines).unwrap();
+    std::fs::write(folder.join("0001.diff"), DIFF).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn a_chain_whose_trees_the_repository_does_not_give_is_told_by_receipt() {
+    let world = World::new().await;
+    let Repaired { before, after, .. } = &world.repaired;
+    let whole = lying(&world, before, after);
+    assert_eq!(against_repository(&world, &whole).0, Some(0));
+    let cases =
+        [(before, &Tree::empty(), "its diff gives tree"), (after, after, "the change before it gives tree")];
+    for (before, after, said) in cases {
+        let (code, line, why) = against_repository(&world, &lying(&world, before, after));
+        assert_eq!((code, line.as_str()), (Some(1), "repo E_TREE@1"));
+        assert!(why.contains(said), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_without_the_base_commit_allows_no_verdict() {
+    let world = World::new().await;
+    let (_, bundle) = world.export("bundle");
+    let empty = world.folder.path().join("empty");
+    Objects::init(&empty).unwrap();
+    let (bundle, empty) = (bundle.to_str().unwrap(), empty.to_str().unwrap());
+    let verified = whipstitch(&["verify", bundle, "--key", &world.key, "--repo", empty]);
+    assert_eq!((verified.status.code(), text(&verified.stdout).as_str()), (Some(2), ""));
+    assert!(text(&verified.stderr).contains("; fetch commit"), "{}", text(&verified.stderr));
+}
+
+#[tokio::test]
+async fn receipts_of_every_key_that_the_first_one_leads_to_verify() {
+    let world = World::new().await;
+    let (_, bundle) = world.export("bundle");
+    let file = world.folder.path().join("signing.key");
+    whipstitch(&["keys", "rotate", file.to_str().unwrap()]);
+    let after = lying(&world, &world.repaired.before, &world.repaired.after);
+    let keyring = file.with_extension("keyring");
+    let keyring = keyring.to_str().unwrap();
+    for folder in [&bundle, &after] {
+        let path = folder.to_str().unwrap();
+        let verified = whipstitch(&["verify", path, "--key", &world.key, "--keyring", keyring]);
+        assert!(first_line(&verified).starts_with("VALID_CHAIN "), "{verified:?}");
+    }
+    let alone = whipstitch(&["verify", after.to_str().unwrap(), "--key", &world.key]);
+    assert_eq!(first_line(&alone), "E_KEYID@0");
+    let stranger = hex::encode(Signer::from_seed(&[9; 32]).public_key());
+    let path = bundle.to_str().unwrap();
+    let verified = whipstitch(&["verify", path, "--key", &stranger, "--keyring", keyring]);
+    assert_eq!(verified.status.code(), Some(2), "{verified:?}");
+}

@@ -58,7 +58,13 @@ impl Files {
         }
     }
 
-    fn diff(&self, seq: u64) -> Option<Vec<u8>> {
+    /// The receipts, one at a time and not yet verified; ends after the first that is none.
+    pub fn receipts(&self) -> Box<dyn Iterator<Item = Result<Signed, Code>> + '_> {
+        self.lines(bundle::RECEIPTS)
+    }
+
+    /// The diff of receipt `seq`, not yet verified; cut off where it is over the limit.
+    pub fn diff(&self, seq: u64) -> Option<Vec<u8>> {
         self.bytes(&format!("{seq:04}.diff"), crate::MAX_DIFF)
     }
 }
@@ -141,7 +147,7 @@ pub fn verify(files: &Files, key: &[u8; 32], request: &Request) -> Report {
     if let Some(seq) = request.receipt {
         return Report::of(one_receipt(files, key, seq));
     }
-    let chain = verify_lines(files.lines(bundle::RECEIPTS), diff, key, request.expected);
+    let chain = verify_lines(files.receipts(), diff, key, request.expected);
     let mut report = Report::of(chain);
     if report.exit_code == 1 {
         return report;
@@ -174,7 +180,7 @@ fn one_receipt(files: &Files, key: &[u8; 32], seq: u64) -> Chain {
         Expected::default(),
     );
     let Ok(key) = PublicKey::from_raw(key) else { return chain };
-    let mut lines = files.lines(bundle::RECEIPTS);
+    let mut lines = files.receipts();
     for index in 0..place {
         match lines.next() {
             Some(Ok(_)) => {}
@@ -203,7 +209,7 @@ fn one_receipt(files: &Files, key: &[u8; 32], seq: u64) -> Chain {
 
 fn exports(files: &Files, key: &[u8; 32]) -> Verdict {
     let Ok(key) = PublicKey::from_raw(key) else { return Verdict::Invalid { code: Code::Key, index: 0 } };
-    for (index, line) in files.lines(bundle::RECEIPTS).enumerate() {
+    for (index, line) in files.receipts().enumerate() {
         // Base64 of the largest receipt with the statement around it stays below twice its size.
         let envelope = files.bytes(&export::file(index as u64), 2 * crate::MAX_RECEIPT);
         let verified =

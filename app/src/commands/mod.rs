@@ -8,6 +8,7 @@ mod export;
 mod fix;
 mod keys;
 mod read;
+mod repository;
 pub mod serve;
 mod status;
 pub mod verify;

@@ -4,14 +4,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use receipts::keyring::Keyring;
 use receipts::report::{self, Files, Report, Request};
 use receipts::{Code, Expected, PublicKey, Row, Verdict};
 
-use super::{Usage, print};
+use super::repository::{self, Held};
+use super::{Usage, eprint, print};
 use crate::cli::Verify;
 
 pub fn run(arguments: &Verify) -> anyhow::Result<ExitCode> {
-    let key = key(&arguments.key)?;
+    let first = key(&arguments.key)?;
+    let keys = match &arguments.keyring {
+        Some(file) => keys_of(file, &first)?,
+        None => vec![first],
+    };
     let head = arguments.expect_head.as_deref().map(head).transpose()?;
     let expected = Expected { head, count: arguments.expect_count };
     let request = Request {
@@ -21,13 +27,53 @@ pub fn run(arguments: &Verify) -> anyhow::Result<ExitCode> {
         authorizations: arguments.authorizations,
         exports: arguments.exports,
     };
-    let report = report(&arguments.bundle, &key, &request)?;
+    let mut report = by_one_of(&arguments.bundle, &keys, &request)?;
+    let mut why = None;
+    if let Some(repository) = arguments.repo.as_deref().filter(|_| report.exit_code != 1) {
+        why = add_repository(&mut report, repository, &Files::at(&arguments.bundle))?;
+    }
     let rows = &report.chain.rows;
     print(&match arguments.json {
-        true => format!("{}\n", json(&report)),
+        true => format!("{}\n", json(&report, why.as_deref())),
         false => format!("{}\n{}", report.lines.join("\n"), table(rows)),
     });
+    if let Some(why) = why {
+        eprint(&format!("{why}\n"));
+    }
     Ok(ExitCode::from(report.exit_code))
+}
+
+/// All keys that a keyring leads to, the latest first.
+fn keys_of(file: &Path, first: &[u8; 32]) -> anyhow::Result<Vec<[u8; 32]>> {
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read the keyring {}", file.display()))?;
+    let keyring = Keyring::read(&bytes, first).map_err(|(code, line)| {
+        Usage(format!("{} is no keyring of this key: {}@{line}", file.display(), code.name()))
+    })?;
+    Ok(keyring.keys().iter().rev().map(PublicKey::raw).collect())
+}
+
+/// Verifies by the key that signed; where none did, the verdict by the first key is told.
+fn by_one_of(path: &Path, keys: &[[u8; 32]], request: &Request) -> anyhow::Result<Report> {
+    for key in keys {
+        let report = report(path, key, request)?;
+        if !matches!(report.chain.verdict, Verdict::Invalid { code: Code::KeyId, .. }) {
+            return Ok(report);
+        }
+    }
+    report(path, keys.last().context("a keyring begins with its first key")?, request)
+}
+
+/// Adds the repository's line; gives in words what does not hold.
+fn add_repository(report: &mut Report, repository: &Path, files: &Files) -> anyhow::Result<Option<String>> {
+    let held = repository::hold(repository, files, &report.chain)?;
+    report.lines.push(held.line());
+    match held {
+        Held::Composed { .. } => Ok(None),
+        Held::Broken { why, .. } => {
+            report.exit_code = 1;
+            Ok(Some(why))
+        }
+    }
 }
 
 /// Verifies the bundle at a path.
@@ -84,7 +130,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-fn json(report: &Report) -> serde_json::Value {
+fn json(report: &Report, why: Option<&str>) -> serde_json::Value {
     let Report { lines, chain, .. } = report;
     let row = |row: &Row| {
         serde_json::json!({
@@ -92,5 +138,5 @@ fn json(report: &Report) -> serde_json::Value {
             "issued_at": row.issued_at, "diff_len": row.diff_len, "digest": row.digest,
         })
     };
-    serde_json::json!({ "verdict": chain.verdict.to_string(), "lines": lines, "receipts": chain.rows.iter().map(row).collect::<Vec<_>>() })
+    serde_json::json!({ "verdict": chain.verdict.to_string(), "lines": lines, "why": why, "receipts": chain.rows.iter().map(row).collect::<Vec<_>>() })
 }

@@ -8,6 +8,7 @@ use crate::edit;
 
 mod bounds;
 mod clone;
+mod commits;
 pub(crate) mod folder;
 mod ignored;
 mod local;
@@ -21,6 +22,7 @@ pub mod zlib;
 
 pub use bounds::{Bounds, OverBound};
 pub use clone::{CloneError, History, Provisioned, Want, clone};
+pub use commits::Commit;
 pub use edit::diff::diff;
 pub use folder::{Folder, FolderError};
 pub use materialize::{MaterializeError, Materialized, materialize};

@@ -261,7 +261,7 @@ impl Objects {
         })
     }
 
-    fn read(&self, id: ObjectId, kind: Kind) -> Result<Vec<u8>, ObjectsError> {
+    pub(super) fn read(&self, id: ObjectId, kind: Kind) -> Result<Vec<u8>, ObjectsError> {
         read(&self.local(), id, kind)
     }
 
