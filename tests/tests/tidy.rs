@@ -273,7 +273,8 @@ fn state_machines_have_no_arm_for_whatever_else() {
 fn stories_and_unit_tests_do_not_sleep() {
     let folders = ["app", "webhooks", "jobs", "receipts", "tests/tests"];
     for source in sources(&folders).iter().filter(|source| source.is_test()) {
-        if source.path == "tests/tests/tidy.rs" {
+        // This file names the words; the other watches processes of its own, whose clock is the system's.
+        if ["tests/tests/tidy.rs", "app/tests/recovery.rs"].contains(&source.path.as_str()) {
             continue;
         }
         let slept = source
