@@ -84,7 +84,8 @@ pub struct Local {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Signing {
-    /// A file that `whipstitch keys new` made; without one, `signing.key` in the data folder.
+    /// A file that `whipstitch keys new` made; without one, `signing.key` in the data folder. A key in the
+    /// variable `WHIPSTITCH_SIGNING_KEY` wins over both.
     pub key_file: Option<PathBuf>,
 }
 
@@ -243,6 +244,9 @@ impl Config {
                 LOCAL_SECRET,
             );
             faults.extend(hook.err());
+        }
+        if let Err(error) = crate::keys::of_variable(variable) {
+            faults.push(fault(crate::keys::VARIABLE, error.root_cause().to_string()));
         }
         for host in &self.egress.hosts {
             if let Err(error) = host.parse::<runners::egress::HostPort>() {

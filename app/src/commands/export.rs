@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use jobs::artifacts::Artifacts;
 use jobs::store::runs;
-use receipts::Expected;
+use receipts::report::{self, Files, Request};
 use runners::executor::bundle;
 
-use super::{Usage, config_at, print, run_id, verify};
+use super::{Usage, config_at, print, run_id};
 use crate::cli::{Export, ExportForm};
 use crate::{keys, service};
 
@@ -27,14 +27,16 @@ pub async fn run(arguments: &Export) -> anyhow::Result<ExitCode> {
     let scratch = tempfile::tempdir()?;
     let whole = bundle::from_store(&db, &artifacts, &signer, scratch.path(), &id).await?;
     db.close().await;
-    let written = copy(&whole, to, arguments.form)?;
-    if written == 0 {
-        anyhow::bail!("run {id} has nothing of this form yet: no receipt that the service's key signed");
-    }
-    let (verdict, _) = verify::of(&whole, &signer.public_key(), Expected::default())?;
-    let key = hex::encode(signer.public_key());
-    print(&format!("{verdict}\nwritten to {}; the service's key is {key}\n", to.display()));
-    Ok(ExitCode::from(verdict.exit_code()))
+    copy(&whole, to, arguments.form)?;
+    let key = signer.public_key();
+    let report = report::verify(&Files::at(&whole), &key, &Request::default());
+    let to = to.display();
+    print(&format!(
+        "{}\nwritten to {to}; the service's key is {}\n",
+        report.lines.join("\n"),
+        hex::encode(key)
+    ));
+    Ok(ExitCode::from(report.exit_code))
 }
 
 /// The folder to write into, made where it is absent.
@@ -47,21 +49,22 @@ fn vacant(to: &Path) -> anyhow::Result<&Path> {
     }
 }
 
-/// Copies the files of one form, with the diffs and the key; gives how many of the form's own there were.
-fn copy(whole: &Path, to: &Path, form: ExportForm) -> anyhow::Result<usize> {
-    let mut written = 0;
-    for entry in std::fs::read_dir(whole)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let own = is_of(&name, form);
-        if own || name.ends_with(".diff") || name == "key.pub" {
-            let place = to.join(&name);
-            std::fs::copy(entry.path(), &place)
+/// Copies the files of one form, with the diffs and the key; nothing where there are none of the form.
+fn copy(whole: &Path, to: &Path, form: ExportForm) -> anyhow::Result<()> {
+    let names = std::fs::read_dir(whole)?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<std::io::Result<Vec<String>>>()?;
+    if !names.iter().any(|name| is_of(name, form)) {
+        anyhow::bail!("the run has nothing of this form: no receipt that the service's key signed");
+    }
+    for name in &names {
+        if is_of(name, form) || name.ends_with(".diff") || name == "key.pub" {
+            let place = to.join(name);
+            std::fs::copy(whole.join(name), &place)
                 .with_context(|| format!("cannot write {}", place.display()))?;
-            written += usize::from(own);
         }
     }
-    Ok(written)
+    Ok(())
 }
 
 fn is_of(name: &str, form: ExportForm) -> bool {

@@ -66,3 +66,19 @@ fn variables_win_over_the_file() {
     assert_eq!(config.server.listen.port(), 2);
     assert_eq!(config.local.unwrap().folder, folder.path().join("forge"));
 }
+
+#[test]
+fn a_signing_key_in_the_variable_is_checked_and_never_shown() {
+    let variables = |name: &str| match name {
+        crate::keys::VARIABLE => Some("mine alone".to_owned()),
+        LOCAL_SECRET => Some("s".to_owned()),
+        _ => None,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    std::fs::write(&file, "[local]\nfolder = \"forge\"\n").unwrap();
+    let found = Config::load(Some(&file), variables).unwrap_err();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].place, "WHIPSTITCH_SIGNING_KEY");
+    assert!(found[0].message.contains("PKCS#8") && !found[0].message.contains("mine alone"), "{found:?}");
+}
