@@ -34,6 +34,7 @@ pub struct Service {
     pub signer: Arc<Signer>,
     pub forges: Forges,
     pub local: Option<LocalForge>,
+    github: Option<GitHub>,
     pub clock: Arc<dyn Clock>,
     /// How people reach the pages.
     pub public_url: url::Url,
@@ -59,6 +60,7 @@ impl Service {
             signer,
             forges: Forges::default(),
             local: None,
+            github: None,
             clock,
             inbound: Vec::new(),
             source: Arc::new(Sources::default()),
@@ -110,6 +112,7 @@ impl Service {
             let forge = GitHub::new(connection, Arc::clone(&self.clock))?;
             self.inbound.push((ForgeKind::Github, Arc::new(forge.clone())));
             sources.github = Some(Arc::new(forge.clone()));
+            self.github = Some(forge.clone());
             forges.push(Arc::new(forge));
         }
         self.forges = Forges::new(forges);
@@ -147,7 +150,7 @@ impl Service {
     ) -> anyhow::Result<()> {
         let engine = engine::of(&self, Arc::clone(&self.source), progress)?;
         let (ingest, ingesting) = Ingest::start(self.db.clone());
-        let door = Door::new(self.inbound.clone(), ingest, Arc::clone(&self.clock));
+        let door = Door::new(self.inbound.clone(), ingest.clone(), Arc::clone(&self.clock));
         let router = http::router(Arc::clone(&self), door);
         let mut admitting =
             admission::Context::new(self.db.clone(), self.forges.clone(), Arc::clone(&self.clock), &node());
@@ -155,25 +158,25 @@ impl Service {
         admitting.public_url = Some(self.public_url.clone());
         let reporting = self.reporting();
         let serving = http::serve(listener, router, cancel.clone());
-        let admit = async {
-            admission::work(&admitting, &cancel).await;
-            Ok(())
-        };
-        let tell = async {
-            report::work(&reporting, &cancel).await;
-            Ok(())
-        };
-        let repair = async {
-            engine.work(cancel.clone()).await;
-            Ok(())
-        };
         let stop_all = |result: anyhow::Result<()>| {
             cancel.cancel();
             result
         };
-        let (served, admitted, told, repaired) =
-            tokio::join!(async { stop_all(serving.await) }, admit, tell, repair);
-        served.and(admitted).and(told).and(repaired)?;
+        let sweep = async {
+            // What GitHub could not deliver while this service was down; the ingest ends with the last clone.
+            if let Some(github) = &self.github {
+                github.sweep_work(&self.db, &ingest, &cancel).await;
+            }
+            drop(ingest);
+        };
+        let (served, (), (), (), ()) = tokio::join!(
+            async { stop_all(serving.await) },
+            admission::work(&admitting, &cancel),
+            report::work(&reporting, &cancel),
+            engine.work(cancel.clone()),
+            sweep,
+        );
+        served?;
         ingesting.await.context("the ingest task failed")
     }
 
