@@ -84,7 +84,8 @@ fn collect(message: &Message, says: &str, directory: &str, tree: &Tree, found: &
     let applicable = |span: &&Span| {
         span.suggestion_applicability.as_deref() == Some("MachineApplicable") && span.expansion.is_none()
     };
-    if !suggested.is_empty() && suggested.iter().all(applicable) {
+    let judged = suggested.iter().any(|span| needs_judgement(span));
+    if !suggested.is_empty() && suggested.iter().all(applicable) && !judged {
         let parts: Option<Vec<Replacement>> =
             suggested.iter().map(|span| replacement(span, directory, tree)).collect();
         if let Some(parts) = parts {
@@ -94,6 +95,17 @@ fn collect(message: &Message, says: &str, directory: &str, tree: &Tree, found: &
     for child in &message.children {
         collect(child, says, directory, tree, found);
     }
+}
+
+/// Whether a replacement puts in what only a person should decide on: a way to panic, or code that is not
+/// checked. The compiler marks `.try_into().unwrap()` for a number of another width as applicable, which
+/// makes the code compile and gives it a new way to fail.
+fn needs_judgement(span: &Span) -> bool {
+    const WORDS: [&str; 7] =
+        [".unwrap()", ".expect(", "panic!", "todo!", "unimplemented!", "unreachable!", "unsafe"];
+    let with = span.suggested_replacement.as_deref().unwrap_or_default();
+    let before: String = span.text.iter().map(|line| line.text.as_str()).collect();
+    WORDS.iter().any(|word| with.matches(word).count() > before.matches(word).count())
 }
 
 /// A span as a replacement, where the file is in the tree and holds what the compiler saw.

@@ -63,6 +63,24 @@ fn warnings_and_what_needs_judgement_are_not() {
 }
 
 #[test]
+fn a_suggestion_that_adds_a_way_to_panic_needs_judgement() {
+    for adds in [").try_into().unwrap()", ".expect(\"REASON\")", "todo!()", "unsafe { x }"] {
+        assert!(found(&with("suggested_replacement", json!(adds))).is_empty(), "{adds}");
+    }
+    let mut moved = span();
+    moved["text"] = json!([{"text": "    let x = 1;"}, {"text": "    x = 2"}]);
+    moved["suggested_replacement"] = json!("2; // x.unwrap() is gone");
+    assert!(found(&message("error", &moved)).is_empty());
+    let source = "fn main() {\n    return x.unwrap();\n}\n";
+    let kept = json!({
+        "file_name": "src/main.rs", "byte_start": 16, "byte_end": 34, "line_start": 2,
+        "text": [{"text": "    return x.unwrap();"}],
+        "suggested_replacement": "x.unwrap()", "suggestion_applicability": "MachineApplicable",
+    });
+    assert_eq!(suggestions(&message("error", &kept), "", &tree_of("src/main.rs", source)).len(), 1);
+}
+
+#[test]
 fn a_span_must_fit_the_file_that_is_there() {
     assert!(found(&with("text", json!([{"text": "    let y = 1;"}]))).is_empty());
     assert!(found(&with("text", json!([]))).is_empty());
