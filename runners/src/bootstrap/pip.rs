@@ -13,14 +13,19 @@ use super::manifests::{Manifests, directory_of, join, name_of};
 use crate::sandbox::{HOME, WORKSPACE};
 use crate::toolchains::Family;
 
-/// Makes the environment: its folder, then folders that are on the path besides.
-const MAKE: &str = "\
+/// Makes the environment: its folder, then folders of sources that are on the path besides. They come before
+/// all that is installed: a dependency may bring the published version of the very project that is tested.
+pub(super) const MAKE: &str = "\
 import os, sys, sysconfig, venv
 target = sys.argv[1]
 venv.EnvBuilder(system_site_packages=True, symlinks=True, with_pip=False).create(target)
 scheme = {'base': target, 'platbase': target}
 packages = sysconfig.get_path('purelib', 'venv' if 'venv' in sysconfig.get_scheme_names() else None, scheme)
-lines = list(sys.argv[2:])
+lines = [
+    'import os, sys; '
+    'at = ([place.endswith(\"-packages\") for place in sys.path] + [True]).index(True); '
+    'sys.path[at:at] = filter(os.path.isdir, %r)' % sys.argv[2:]
+]
 if sys.prefix != sys.base_prefix:
     lines.append(sysconfig.get_path('purelib'))
 os.makedirs(packages, exist_ok=True)

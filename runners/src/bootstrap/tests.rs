@@ -1,6 +1,7 @@
 //! Plans of trees of every family.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::*;
 use crate::toolchains::{ClientSettings, FoundTool, MissingTool};
@@ -176,4 +177,31 @@ fn a_failed_install_names_command_host_and_way_out() {
     `pip install -r requirements.txt` exited with code 1; egress refused evil.example:443 to `pip install`: not admitted; admit the host in the operator's egress settings if it is meant
     ERROR: no matching distribution
     ");
+}
+
+/// pytest itself needs pluggy and iniconfig: whoever repairs those must not test the installed copies.
+#[test]
+fn sources_of_the_tree_come_before_a_published_copy_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, sources) = (folder.path().join("venv"), folder.path().join("src"));
+    std::fs::create_dir(&sources).unwrap();
+    std::fs::write(sources.join("mended.py"), "WHOSE = 'tree'").unwrap();
+    let absent = folder.path().join("absent");
+    let made = std::process::Command::new("python3")
+        .args(["-c", super::pip::MAKE])
+        .args([&target, &absent, &sources])
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let show = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let packages = python(&target, show);
+    std::fs::write(Path::new(packages.trim()).join("mended.py"), "WHOSE = 'published'").unwrap();
+    assert_eq!(python(&target, "import mended; print(mended.WHOSE)").trim(), "tree");
+    let path = python(&target, "import sys; print(sys.path)");
+    assert!(!path.contains("absent"), "{path}");
+}
+
+fn python(environment: &Path, script: &str) -> String {
+    let output = std::process::Command::new(environment.join("bin/python3")).args(["-c", script]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
 }
