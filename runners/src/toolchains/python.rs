@@ -28,7 +28,7 @@ pub(super) fn detect(host: &Host) -> Part {
         return part;
     };
     bind_prefix(&mut part, &program);
-    part.found(Family::Python, "python3", program.canonicalize().unwrap_or_else(|_| program.clone()));
+    part.found(Family::Python, "python3", place_of(&program));
     for (name, advice) in [
         ("pytest", "install pytest beside the service's python3: `python3 -m pip install pytest`"),
         ("ruff", "install ruff beside the service's python3: `python3 -m pip install ruff`"),
@@ -48,6 +48,18 @@ pub(super) fn interpreter(host: &Host) -> Option<PathBuf> {
     let active = host.variable("VIRTUAL_ENV").map(|folder| Path::new(folder).join("bin/python3"));
     let on_path = host.programs("python3").filter_map(|program| unshimmed(host, program));
     active.filter(|program| is_program(program)).into_iter().chain(on_path).next()
+}
+
+/// Where an interpreter lies. That of a virtual environment is a link to the one below, which would be
+/// another one to ask: it has none of the environment's packages.
+fn place_of(program: &Path) -> PathBuf {
+    let environment = above_bin(program);
+    let real = if environment.join("pyvenv.cfg").is_file() {
+        environment.canonicalize().map(|environment| environment.join("bin/python3"))
+    } else {
+        program.canonicalize()
+    };
+    real.unwrap_or_else(|_| program.to_owned())
 }
 
 /// The program behind a shim of pyenv; any other program as it is.

@@ -106,6 +106,8 @@ fn of_a_virtual_environment_the_interpreter_below_it_is_bound_too() {
     assert_eq!(bound, ["~/env", "~/python"]);
     assert!(part.found.iter().any(|tool| tool.name == "pytest"));
     assert_eq!(part.missing.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["ruff"]);
+    let python = part.found.iter().find(|tool| tool.name == "python3").unwrap();
+    assert!(python.path.ends_with("env/bin/python3"), "{}", python.path.display());
 }
 
 #[test]
