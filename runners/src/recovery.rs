@@ -240,15 +240,19 @@ fn after_baseline(goal: Goal, checked: &Checked) -> Next {
     match goal {
         Goal::Repair => Next::Govern { iteration: 0 },
         Goal::Verify => {
-            let red = red_checks(checked);
-            let unread = checked.checks.iter().all(|check| match check.report.outcome {
-                CheckOutcome::Passed | CheckOutcome::Inconclusive(_) | CheckOutcome::Unsupported(_) => true,
-                CheckOutcome::Failed => false,
-            });
-            let failure = if unread { Failure::Inconclusive(red) } else { Failure::NotRepaired(red) };
+            let failure = unrepaired(checked, red_checks(checked));
             Next::Settle(Outcome::Failed { failure })
         }
     }
+}
+
+/// What a red baseline that nobody changed ends as: where no check is known to fail, nothing was judged.
+fn unrepaired(checked: &Checked, why: String) -> Failure {
+    let unread = checked.checks.iter().all(|check| match check.report.outcome {
+        CheckOutcome::Passed | CheckOutcome::Inconclusive(_) | CheckOutcome::Unsupported(_) => true,
+        CheckOutcome::Failed => false,
+    });
+    if unread { Failure::Inconclusive(why) } else { Failure::NotRepaired(why) }
 }
 
 fn after_failure(known: &mut Known, step: &Step, error: &str) -> Next {
@@ -281,9 +285,10 @@ fn given_up(known: &Known, note: &str) -> Outcome {
         (None, Some(Verdict::Inconclusive(reasons))) => Failure::Inconclusive(first(reasons)),
         (None, Some(Verdict::NotRepaired(reasons))) => Failure::NotRepaired(first(reasons)),
         (None, None | Some(Verdict::Repaired | Verdict::NothingToRepair)) => {
-            let red = known.latest().map(red_checks).unwrap_or_default();
-            let note = note.trim();
-            Failure::NotRepaired(if note.is_empty() { red } else { format!("{red}; {note}") })
+            let nothing = Checked::default();
+            let latest = known.latest().unwrap_or(&nothing);
+            let (red, note) = (red_checks(latest), note.trim());
+            unrepaired(latest, if note.is_empty() { red } else { format!("{red}; {note}") })
         }
     };
     Outcome::Failed { failure }

@@ -227,3 +227,21 @@ fn only_the_time_within_steps_is_the_runs_own() {
     ];
     assert_eq!(worked_ms(&steps), 500);
 }
+
+#[test]
+fn a_run_whose_checks_could_not_be_read_ends_inconclusive() {
+    let launches = [launch(0, LaunchState::Settled { proposal: None }), launch(1, LaunchState::Intended)];
+    for (outcome, is_inconclusive) in
+        [(CheckOutcome::Inconclusive("no ruff".to_owned()), true), (CheckOutcome::Failed, false)]
+    {
+        let mut outputs: Vec<_> = outputs(&launches).into_iter().take(6).collect();
+        outputs[3].2 = Output::Baseline { checked: checked(outcome) };
+        outputs[5].2 = proposed(&launches[0], None);
+        let steps: Vec<Step> = outputs.into_iter().flat_map(done).collect();
+        let Next::Settle(Outcome::Failed { failure }) = plan(Goal::Repair, &steps, &launches[..1]).next
+        else {
+            panic!("it ends");
+        };
+        assert_eq!(matches!(failure, Failure::Inconclusive(_)), is_inconclusive, "{failure:?}");
+    }
+}
