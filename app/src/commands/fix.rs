@@ -8,9 +8,11 @@ use anyhow::Context as _;
 use jobs::check::{Check, Tool};
 use jobs::clock::SystemClock;
 use jobs::job::{Goal, Guard, Limits};
-use jobs::run::{Outcome, RunState};
-use jobs::verdict::{CheckOutcome, Verdict};
+use jobs::run::{Failure, Outcome, RunState};
+use jobs::step::{Output, StepState};
+use jobs::verdict::{CheckOutcome, Severity, Verdict};
 use runners::local::{self, LocalAgent, LocalReport, LocalRequest};
+use runners::toolchains::MissingTool;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +22,10 @@ use crate::cli::{Fix, FixAgent};
 use crate::show::{Watcher, colored_diff, outcome_word, verdict_words};
 use crate::{engine, keys};
 
+/// So many reasons are printed of one that is no success, and so many lines of each.
+const MOST_REASONS: usize = 20;
+const MOST_LINES: usize = 6;
+
 pub async fn run(arguments: Fix) -> anyhow::Result<ExitCode> {
     let folder = match &arguments.dir {
         Some(folder) => std::path::absolute(folder)?,
@@ -28,6 +34,8 @@ pub async fn run(arguments: Fix) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let signer = Arc::new(keys::read_or_make(&folder.join("signing.key"))?);
     let (progress, watching) = broadcast::channel(1024);
+    let toolchains = engine::detected();
+    let missing = toolchains.missing.clone();
     let request = LocalRequest {
         path: arguments.path.clone(),
         goal: Goal::Repair,
@@ -36,7 +44,7 @@ pub async fn run(arguments: Fix) -> anyhow::Result<ExitCode> {
         limits: Limits::default(),
         guard: Guard::default(),
         sandbox: engine::sandbox()?,
-        toolchains: engine::detected(),
+        toolchains,
         egress: engine::settings(&arguments.admit_hosts, &arguments.trust_networks)?,
         signer: Arc::clone(&signer),
         clock: Arc::new(SystemClock),
@@ -61,7 +69,7 @@ pub async fn run(arguments: Fix) -> anyhow::Result<ExitCode> {
             "{}\n",
             serde_json::to_string_pretty(&json(&report, &key, matches!(applied, Some(Ok(())))))?
         )),
-        false => print(&page(&report, &key)),
+        false => print(&page(&report, &key, &missing)),
     }
     if let Some(applied) = applied {
         applied.context("the checkout was not touched")?;
@@ -150,15 +158,12 @@ fn tool_of(argv: &[&str]) -> Option<Tool> {
     })
 }
 
-fn page(report: &LocalReport, key: &str) -> String {
+fn page(report: &LocalReport, key: &str, missing: &[MissingTool]) -> String {
     let outcome = match &report.state {
         RunState::Finished { outcome } => outcome_words(outcome),
         RunState::Queued | RunState::Running { .. } | RunState::Suspended { .. } => "Uncertain",
     };
-    let green = report.baseline.as_ref().is_some_and(jobs::verdict::Checked::all_passed);
-    let verdict =
-        report.verdict.as_ref().map_or(if green { "nothing to repair" } else { "no verdict" }, verdict_words);
-    let mut text = format!("\n{outcome}: {verdict}\n");
+    let mut text = format!("\n{outcome}: {}\n", words(report));
     for check in report.baseline.iter().flat_map(|checked| &checked.checks) {
         let after =
             report.checked.iter().flat_map(|checked| &checked.checks).find(|after| after.name == check.name);
@@ -166,10 +171,15 @@ fn page(report: &LocalReport, key: &str) -> String {
             after.map_or(String::new(), |after| format!(" -> {}", outcome_word(&after.report.outcome)));
         text.push_str(&format!("  {}: {}{after}\n", check.name, outcome_word(&check.report.outcome)));
     }
-    text.push_str(&reasons(report));
+    text.push_str(&reasons(report, missing));
     if let Some(changeset) = &report.changeset {
+        if report.verdict != Some(Verdict::Repaired) {
+            text.push_str("\nWhat was tried, and is not accepted:\n");
+        }
         let patch = String::from_utf8_lossy(&changeset.patch);
-        text.push_str(&format!("\n{}\n", colored_diff(&format!("```diff\n{}\n```", patch.trim_end()))));
+        let shown = colored_diff(&format!("```diff\n{}\n```", patch.trim_end()));
+        let lines: Vec<&str> = shown.lines().filter(|line| !line.starts_with("```")).collect();
+        text.push_str(&format!("\n{}\n", lines.join("\n")));
     }
     if let Some(bundle) = &report.bundle {
         text.push_str(&format!("\nverify   whipstitch verify {} --key {key}\n", bundle.display()));
@@ -180,60 +190,137 @@ fn page(report: &LocalReport, key: &str) -> String {
     text
 }
 
-/// Why it is no success: the run's own words, then the failures as the tools told them.
-fn reasons(report: &LocalReport) -> String {
+/// The verdict, or what the run ended as before there was one.
+fn words(report: &LocalReport) -> &'static str {
+    if let Some(verdict) = &report.verdict {
+        return verdict_words(verdict);
+    }
+    match &report.state {
+        RunState::Finished { outcome: Outcome::Succeeded } => "nothing to repair",
+        RunState::Finished { outcome: Outcome::Failed { failure } } => match failure {
+            Failure::Provision(_) => "the checkout could not be laid out",
+            Failure::Bootstrap(_) => "dependencies could not be installed",
+            Failure::NotRepaired(_) => "not repaired",
+            Failure::Refused(_) => "not believed",
+            Failure::Inconclusive(_) => "inconclusive",
+            Failure::Agent(_) => "the agent gave no proposal",
+            Failure::Internal(_) => "an error of whipstitch or of this machine",
+        },
+        RunState::Finished { outcome: Outcome::Halted { .. } }
+        | RunState::Queued
+        | RunState::Running { .. }
+        | RunState::Suspended { .. } => "no verdict",
+    }
+}
+
+/// Why it is no success: the verdict's reasons, else the failures as the tools told them.
+fn reasons(report: &LocalReport, missing: &[MissingTool]) -> String {
     let mut lines: Vec<String> = Vec::new();
     match &report.state {
-        RunState::Finished { outcome: Outcome::Failed { failure } } => lines.push(why(failure)),
-        RunState::Finished { outcome: Outcome::Halted { reason, requeue_recommended } } => {
-            lines.push(format!(
-                "{reason:?}{}",
-                if *requeue_recommended { "; a fresh budget may help" } else { "" }
-            ));
-        }
         RunState::Finished { outcome: Outcome::Succeeded } => return String::new(),
+        RunState::Finished { outcome: Outcome::Failed { failure } } => lines.extend(why(report, failure)),
+        RunState::Finished { outcome: Outcome::Halted { reason, requeue_recommended } } => {
+            let again = if *requeue_recommended { "; a fresh budget may help" } else { "" };
+            lines.push(format!("{reason:?}{again}"));
+            lines.extend(still_red(report));
+        }
         RunState::Queued | RunState::Running { .. } | RunState::Suspended { .. } => {
             lines.push("a launch of the agent has no known result".to_owned());
+            lines.extend(still_red(report));
         }
     }
+    let mut told: Vec<String> = Vec::new();
+    for line in lines {
+        if !told.contains(&line) {
+            told.push(line);
+        }
+    }
+    let more = told.len().saturating_sub(MOST_REASONS);
+    told.truncate(MOST_REASONS);
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told.extend(advice(report, missing));
+    told.iter().map(|reason| format!("  ! {}\n", indented(reason))).collect()
+}
+
+fn why(report: &LocalReport, failure: &Failure) -> Vec<String> {
+    match (failure, &report.verdict) {
+        (
+            Failure::NotRepaired(_) | Failure::Refused(_) | Failure::Inconclusive(_),
+            Some(Verdict::NotRepaired(reasons) | Verdict::Refused(reasons) | Verdict::Inconclusive(reasons)),
+        ) => reasons.clone(),
+        (Failure::NotRepaired(_) | Failure::Inconclusive(_), _) => {
+            let mut lines = still_red(report);
+            lines.extend(agent_note(report));
+            lines
+        }
+        (
+            Failure::Provision(why)
+            | Failure::Bootstrap(why)
+            | Failure::Refused(why)
+            | Failure::Agent(why)
+            | Failure::Internal(why),
+            _,
+        ) => {
+            let mut lines = vec![why.clone()];
+            lines.extend(still_red(report));
+            lines
+        }
+    }
+}
+
+/// The failures of the last checks.
+fn still_red(report: &LocalReport) -> Vec<String> {
+    let mut lines = Vec::new();
     let last = report.checked.as_ref().or(report.baseline.as_ref());
     for check in last.iter().flat_map(|checked| &checked.checks) {
         match &check.report.outcome {
-            CheckOutcome::Passed | CheckOutcome::Failed => {}
+            CheckOutcome::Passed => continue,
+            CheckOutcome::Failed => {}
             CheckOutcome::Inconclusive(why) | CheckOutcome::Unsupported(why) => {
                 lines.push(format!("{}: {why}", check.name))
             }
         }
         let failures = check.report.failures.iter();
-        lines.extend(failures.map(|failure| {
-            format!("{}: {}", failure.name, failure.message.lines().next().unwrap_or_default())
-        }));
-        let found = check.report.diagnostics.iter();
-        lines.extend(found.map(|found| {
+        lines.extend(failures.map(|failure| format!("{}: {}", failure.name, failure.message)));
+        let errors = check.report.diagnostics.iter().filter(|found| found.severity == Severity::Error);
+        lines.extend(errors.map(|found| {
             let line = found.line.map_or(String::new(), |line| format!(":{line}"));
-            format!("{}{line}: {}", found.file, found.message.lines().next().unwrap_or_default())
+            format!("{}{line}: {}", found.file, found.message)
         }));
     }
-    lines.dedup();
-    let more = lines.len().saturating_sub(20);
-    lines.truncate(20);
-    if more > 0 {
-        lines.push(format!("and {more} more"));
-    }
-    lines.iter().map(|line| format!("  ! {line}\n")).collect()
+    lines
 }
 
-fn why(failure: &jobs::run::Failure) -> String {
-    use jobs::run::Failure;
-    match failure {
-        Failure::Provision(why)
-        | Failure::Bootstrap(why)
-        | Failure::NotRepaired(why)
-        | Failure::Refused(why)
-        | Failure::Inconclusive(why)
-        | Failure::Agent(why)
-        | Failure::Internal(why) => why.clone(),
-    }
+/// What the agent said of having nothing to propose.
+fn agent_note(report: &LocalReport) -> Option<String> {
+    report.view.steps.iter().rev().find_map(|step| match &step.state {
+        StepState::Done { output } => match output.as_ref() {
+            Output::Proposed { patch: None, note, .. } if !note.is_empty() => Some(format!("agent: {note}")),
+            _ => None,
+        },
+        StepState::Begun | StepState::Failed { .. } => None,
+    })
+}
+
+/// What to do about a tool that a check asks for and this machine does not have for containers.
+fn advice(report: &LocalReport, missing: &[MissingTool]) -> Vec<String> {
+    let unread = report.baseline.iter().flat_map(|checked| &checked.checks).filter(|check| {
+        matches!(check.report.outcome, CheckOutcome::Inconclusive(_) | CheckOutcome::Unsupported(_))
+    });
+    let names = |argv: &[String], tool: &str| argv.iter().any(|word| word.rsplit('/').next() == Some(tool));
+    let asked = unread.filter_map(|check| report.view.job().checks.iter().find(|job| job.name == check.name));
+    let tools = asked.flat_map(|check| missing.iter().filter(|tool| names(&check.argv, &tool.name)));
+    tools.map(|tool| format!("{} is missing: {}", tool.name, tool.advice)).collect()
+}
+
+/// The first lines of a text, each further one below the first.
+fn indented(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let more = if lines.len() > MOST_LINES { "\n      ..." } else { "" };
+    let shown: Vec<&str> = lines.into_iter().take(MOST_LINES).collect();
+    format!("{}{more}", shown.join("\n      "))
 }
 
 fn json(report: &LocalReport, key: &str, applied: bool) -> serde_json::Value {
@@ -264,6 +351,13 @@ mod tests {
         assert_eq!((found.name.as_str(), found.tool, found.argv.len()), ("unit tests", Tool::Pytest, 5));
         assert_eq!(check("lint=cargo clippy -- -D warnings").unwrap().tool, Tool::Clippy);
         assert_eq!(check("types=node_modules/.bin/tsc --noEmit").unwrap().tool, Tool::Tsc);
+    }
+
+    #[test]
+    fn a_reason_of_many_lines_stays_below_its_mark_and_short() {
+        assert_eq!(indented("one"), "one");
+        assert_eq!(indented("one\n\n two"), "one\n       two");
+        assert_eq!(indented("1\n2\n3\n4\n5\n6\n7").lines().count(), MOST_LINES + 1);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub fn of(output: &Output) -> String {
             let closed = seal.tests.iter().filter(|test| test.closed).count();
             let installed = match installs.len() {
                 0 => "nothing to install".to_owned(),
+                1 => "1 install".to_owned(),
                 count => format!("{count} installs"),
             };
             format!("{installed}; sealed, {closed} of {} ways out found closed", seal.tests.len())
@@ -32,7 +33,8 @@ pub fn of(output: &Output) -> String {
         Output::Applied { files, .. } => {
             let (added, removed) =
                 files.iter().fold((0, 0), |(a, r), file| (a + file.added_lines, r + file.removed_lines));
-            format!("{} files, +{added} -{removed} lines", files.len())
+            let unit = if files.len() == 1 { "file" } else { "files" };
+            format!("{} {unit}, +{added} -{removed} lines", files.len())
         }
         Output::Verified { checked, verdict, .. } => {
             format!("{}; {}", of_checks(checked), of_verdict(verdict))
