@@ -21,12 +21,14 @@ const CERTIFICATES: &str = "/opt/whipstitch/certificates.pem";
 /// The bytes of a failed command's output that are told.
 const SAID_BYTES: usize = 4000;
 
-/// Fetches what the plan says and seals the window; without a plan there is no window at all.
+/// Fetches what the plan says and seals the window; where nothing is fetched there is no window at all.
 pub async fn run(input: Input<'_>) -> Result<Bootstrapped, BootstrapError> {
     prepare_home(&input)?;
     materialize(input.tree, input.workspace, input.sandbox.owner())?;
-    let (installs, sealed) =
-        if input.plan.is_empty() { (Vec::new(), Sealed::never_opened()) } else { fetch(&input).await? };
+    let (installs, sealed) = match input.plan.needs_window() {
+        true => fetch(&input).await?,
+        false => (prepare_offline(&input).await?, Sealed::never_opened()),
+    };
     let binds = lockfiles::carried(input.workspace, &input.plan.steps);
     let mut container = input.sandbox.create(spec(&input, Way::Sealed(&binds))).await?;
     let seal = container.seal(&sealed).await;
@@ -148,7 +150,7 @@ async fn fetch(input: &Input<'_>) -> Result<(Vec<Install>, Sealed), BootstrapErr
             return Err(error.into());
         }
     };
-    let outcome = install_all(input, &window, container.as_mut()).await;
+    let outcome = install_all(input, Some(&window), container.as_mut()).await;
     // Whatever the installs left running ends here, before the window is told to be closed.
     let ended = container.destroy().await;
     let sealed = window.seal().await;
@@ -156,9 +158,20 @@ async fn fetch(input: &Input<'_>) -> Result<(Vec<Install>, Sealed), BootstrapErr
     Ok((outcome?, sealed))
 }
 
+/// Runs steps that fetch nothing in a container without a way out.
+async fn prepare_offline(input: &Input<'_>) -> Result<Vec<Install>, BootstrapError> {
+    if input.plan.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut container = input.sandbox.create(spec(input, Way::Sealed(&[]))).await?;
+    let outcome = install_all(input, None, container.as_mut()).await;
+    container.destroy().await?;
+    outcome
+}
+
 async fn install_all(
     input: &Input<'_>,
-    window: &EgressWindow,
+    window: Option<&EgressWindow>,
     container: &mut dyn Container,
 ) -> Result<Vec<Install>, BootstrapError> {
     let mut installs = Vec::new();
@@ -168,7 +181,9 @@ async fn install_all(
             return Err(BootstrapError::Cancelled);
         }
         let line = shown(step);
-        window.asked_by(&line);
+        if let Some(window) = window {
+            window.asked_by(&line);
+        }
         (input.progress)(Happening::Command { name: step.family.name().to_owned(), argv: line.clone() });
         let exit = match container.exec(command(input, step, end)).await {
             Ok(exit) => exit,
@@ -228,12 +243,12 @@ fn shown(step: &InstallStep) -> String {
 
 fn failed(
     installs: Vec<Install>,
-    window: &EgressWindow,
+    window: Option<&EgressWindow>,
     command: String,
     ended: String,
     said: &[u8],
 ) -> BootstrapError {
-    let egress = window.lines();
+    let egress = window.map(EgressWindow::lines).unwrap_or_default();
     let refusals = refusals(&egress);
     let said = String::from_utf8_lossy(said).trim().to_owned();
     BootstrapError::Install(Box::new(FailedInstall { installs, egress, command, ended, refusals, said }))

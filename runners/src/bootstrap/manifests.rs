@@ -68,6 +68,13 @@ impl<'a> Manifests<'a> {
         TreePath::parse(join(directory, name)).is_ok_and(|path| self.tree.entry(&path).is_some())
     }
 
+    /// Whether the tree has a file with this ending somewhere below a directory.
+    pub fn has_below(&self, directory: &str, ending: &str) -> bool {
+        let start = format!("{directory}/");
+        let mut paths = self.tree.entries().keys().filter_map(TreePath::as_str);
+        paths.any(|path| path.starts_with(&start) && path.ends_with(ending))
+    }
+
     /// A file's text; `None` where it is absent, too large, a link or no UTF-8.
     pub fn text(&self, directory: &str, name: &str) -> Option<String> {
         let path = TreePath::parse(join(directory, name)).ok()?;

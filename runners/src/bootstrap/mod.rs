@@ -43,9 +43,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether no window is needed.
+    /// Whether nothing is to be run at all.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// Whether a step fetches something, so that a window is needed.
+    pub fn needs_window(&self) -> bool {
+        self.steps.iter().any(|step| !pip::is_local(step))
     }
 }
 

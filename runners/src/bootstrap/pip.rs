@@ -51,21 +51,33 @@ pub(super) fn steps(manifests: &Manifests<'_>, notes: &mut Vec<String>) -> Vec<I
             installs.push(install(directory, &wanted, Vec::new()));
         }
     }
-    if installs.is_empty() {
+    let sources = sources(manifests);
+    let apart = sources.iter().any(|folder| manifests.has_below(folder, ".py"));
+    if installs.is_empty() && !apart {
         return Vec::new();
     }
-    let mut steps = vec![environment(manifests)];
+    let mut steps = vec![environment(&sources)];
     steps.extend(installs);
     steps
 }
 
-fn environment(manifests: &Manifests<'_>) -> InstallStep {
-    let mut argv = vec!["python3".to_owned(), "-c".to_owned(), MAKE.to_owned(), format!("{HOME}/venv")];
+/// Whether a step makes the environment, which fetches nothing.
+pub(super) fn is_local(step: &InstallStep) -> bool {
+    step.argv.get(2).is_some_and(|script| script == MAKE)
+}
+
+/// The folders in which projects may keep their sources apart.
+fn sources(manifests: &Manifests<'_>) -> Vec<String> {
     let packages: BTreeSet<&str> = manifests
         .named(|name| matches!(name, "pyproject.toml" | "setup.py" | "setup.cfg"))
         .map(directory_of)
         .collect();
-    argv.extend(packages.into_iter().map(|directory| format!("{WORKSPACE}/{}", join(directory, "src"))));
+    packages.into_iter().map(|directory| join(directory, "src")).collect()
+}
+
+fn environment(sources: &[String]) -> InstallStep {
+    let mut argv = vec!["python3".to_owned(), "-c".to_owned(), MAKE.to_owned(), format!("{HOME}/venv")];
+    argv.extend(sources.iter().map(|folder| format!("{WORKSPACE}/{folder}")));
     step("", argv, Vec::new())
 }
 

@@ -114,6 +114,16 @@ fn python_gets_one_environment_and_every_list_of_requirements() {
 }
 
 #[test]
+fn sources_that_lie_apart_are_put_on_the_path_without_a_window() {
+    let apart = [("pyproject.toml", "[project]\nname = \"x\"\n"), ("src/x/__init__.py", "")];
+    assert_eq!(steps(&apart), ["> python3 -c <script> /home/whipstitch/venv /workspace/src"]);
+    assert!(!plan(&tree(&apart), &toolchains(&ALL)).needs_window());
+    assert!(steps(&[apart[0], ("x/__init__.py", "")]).is_empty());
+    let asking = [apart[0], apart[1], ("requirements.txt", "flask")];
+    assert!(plan(&tree(&asking), &toolchains(&ALL)).needs_window());
+}
+
+#[test]
 fn javascript_is_fetched_by_its_lockfile_without_scripts() {
     let package = "{\"dependencies\": {\"x\": \"1\"}}";
     let files = [
