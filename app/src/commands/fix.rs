@@ -176,7 +176,7 @@ fn page(report: &LocalReport, key: &str, missing: &[MissingTool]) -> String {
         if report.verdict != Some(Verdict::Repaired) {
             text.push_str("\nWhat was tried, and is not accepted:\n");
         }
-        let patch = String::from_utf8_lossy(&changeset.patch);
+        let patch = inert(&String::from_utf8_lossy(&changeset.patch));
         let shown = colored_diff(&format!("```diff\n{}\n```", patch.trim_end()));
         let lines: Vec<&str> = shown.lines().filter(|line| !line.starts_with("```")).collect();
         text.push_str(&format!("\n{}\n", lines.join("\n")));
@@ -317,10 +317,20 @@ fn advice(report: &LocalReport, missing: &[MissingTool]) -> Vec<String> {
 
 /// The first lines of a text, each further one below the first.
 fn indented(text: &str) -> String {
+    let text = inert(text);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let more = if lines.len() > MOST_LINES { "\n      ..." } else { "" };
     let shown: Vec<&str> = lines.into_iter().take(MOST_LINES).collect();
     format!("{}{more}", shown.join("\n      "))
+}
+
+/// A text of a repository without what steers a terminal or turns the order of letters around.
+fn inert(text: &str) -> String {
+    let steers = |next: char| {
+        (next.is_control() && !matches!(next, '\n' | '\t'))
+            || matches!(next, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|next| if steers(next) { char::REPLACEMENT_CHARACTER } else { next }).collect()
 }
 
 fn json(report: &LocalReport, key: &str, applied: bool) -> serde_json::Value {
@@ -358,6 +368,11 @@ mod tests {
         assert_eq!(indented("one"), "one");
         assert_eq!(indented("one\n\n two"), "one\n       two");
         assert_eq!(indented("1\n2\n3\n4\n5\n6\n7").lines().count(), MOST_LINES + 1);
+    }
+
+    #[test]
+    fn what_a_repository_says_does_not_steer_the_terminal() {
+        assert_eq!(inert("a\u{1b}[2J\u{202e}b\tc\nd"), "a\u{fffd}[2J\u{fffd}b\tc\nd");
     }
 
     #[test]
