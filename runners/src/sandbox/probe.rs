@@ -128,10 +128,9 @@ impl Probed {
             Some(abi) => ok("Landlock", format!("version {abi}")),
             None => Finding {
                 name: "Landlock",
-                state: FindingState::Weak,
+                state: FindingState::Missing,
                 found: "the kernel does not offer it".to_owned(),
-                advice: "files are guarded by mounts alone; add landlock to the kernel's lsm= list"
-                    .to_owned(),
+                advice: "use Linux 5.13 or newer and add landlock to the kernel's lsm= list".to_owned(),
             },
         }
     }
