@@ -238,9 +238,9 @@ pub enum ExportForm {
 
 #[derive(Debug, Args)]
 pub struct Read {
-    /// Whose output it is: pytest, cargo-test, clippy, …
+    /// Whose output it is: pytest, cargo-test, clippy, …; junit, tap or sarif for others.
     #[arg(long)]
-    pub tool: jobs::check::Tool,
+    pub tool: String,
     #[arg(long)]
     pub stdout: Option<PathBuf>,
     #[arg(long)]
@@ -248,9 +248,12 @@ pub struct Read {
     /// The command's exit code; none for a command that was killed.
     #[arg(long)]
     pub exit: Option<i32>,
-    /// The folder of report files that the command wrote.
+    /// The report file that the command wrote, or the folder of several.
     #[arg(long)]
     pub files: Option<PathBuf>,
+    /// The repository's root where the command ran, to make paths relative.
+    #[arg(long, default_value = "/workspace")]
+    pub root: String,
     /// Print it as JSON.
     #[arg(long)]
     pub json: bool,

@@ -172,7 +172,29 @@ fn read_tells_why_a_check_was_judged_so() {
     assert_ne!(text(&failed.stdout).lines().next(), Some("passed"));
     let unknown = whipstitch(&["read", "--tool", "mocha"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("junit"), "{}", text(&unknown.stderr));
+    let said = text(&unknown.stdout);
+    assert!(said.starts_with("unsupported: ") && said.contains("junit"), "{said}");
+    let unknown = whipstitch(&["read", "--tool", "mocha", "--exit", "0", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&unknown.stdout).unwrap();
+    assert_eq!((&told["outcome"], &told["judgement"]["is"]), (&"error".into(), &"unsupported".into()));
+}
+
+#[test]
+fn read_takes_a_report_file_of_any_framework_that_writes_junit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.xml");
+    let report = "<testsuites><testsuite name=\"s\" tests=\"1\"><testcase classname=\"s\" name=\"adds\"><failure message=\"no\">/home/me/x/a.js:3:1</failure></testcase></testsuite></testsuites>";
+    std::fs::write(&file, report).unwrap();
+    for path in [file.to_str().unwrap(), folder.path().to_str().unwrap()] {
+        let read =
+            ["read", "--tool", "junit", "--files", path, "--exit", "1", "--root", "/home/me/x", "--json"];
+        let told: serde_json::Value = serde_json::from_slice(&whipstitch(&read).stdout).unwrap();
+        assert_eq!(
+            (&told["outcome"], &told["failures"][0]["file"]),
+            (&"failed".into(), &"a.js".into()),
+            "{told}"
+        );
+    }
 }
 
 #[test]

@@ -4,20 +4,36 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use jobs::check::Check;
+use jobs::check::{Check, Tool};
 use jobs::verdict::CheckOutcome;
-use runners::reports::{RawOutput, command, files, read, read_json};
+use runners::reports::{RawOutput, command, files, read, read_json, unknown_tool_json};
 
 use super::print;
 use crate::cli::Read;
 
+/// The exit code for a tool that no reader is for.
+const UNKNOWN_TOOL: u8 = 2;
+
 pub fn run(arguments: &Read) -> anyhow::Result<ExitCode> {
-    let check = Check::new("read", arguments.tool, &[arguments.tool.name()]);
+    let tool: Tool = match arguments.tool.parse() {
+        Ok(tool) => tool,
+        Err(unknown) => {
+            if arguments.json {
+                let told = unknown_tool_json(&unknown, arguments.exit);
+                print(&format!("{}\n", serde_json::to_string_pretty(&told)?));
+            } else {
+                print(&format!("unsupported: {unknown}\n"));
+            }
+            return Ok(ExitCode::from(UNKNOWN_TOOL));
+        }
+    };
+    let check = Check::new("read", tool, &[tool.name()]);
     let raw = RawOutput {
         exit_code: arguments.exit,
         stdout: content(arguments.stdout.as_ref())?,
         stderr: content(arguments.stderr.as_ref())?,
         files: reports(&check, arguments.files.as_deref())?,
+        root: arguments.root.clone(),
         ..RawOutput::default()
     };
     let report = read(&check, &raw);
@@ -61,11 +77,17 @@ fn content(file: Option<&PathBuf>) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Every file in the folder that the tool's reader takes, or every file when it names no pattern of its own.
-fn reports(check: &Check, folder: Option<&Path>) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let Some(folder) = folder else { return Ok(Vec::new()) };
+/// The file, or every file in the folder that is of a kind that a reader takes.
+fn reports(check: &Check, path: Option<&Path>) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    if path.is_file() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        return Ok(vec![(name, bytes)]);
+    }
     let mut patterns = command(check).report_files;
-    patterns.extend(["**/*.xml", "**/*.json", "**/*.trx", "**/*.sarif", "**/*.txt"].map(str::to_owned));
-    let (files, _) = files::collect(folder, &patterns, std::time::UNIX_EPOCH)?;
+    let kinds = ["**/*.xml", "**/*.json", "**/*.trx", "**/*.sarif", "**/*.tap", "**/*.txt"];
+    patterns.extend(kinds.map(str::to_owned));
+    let (files, _) = files::collect(path, &patterns, std::time::UNIX_EPOCH)?;
     Ok(files)
 }

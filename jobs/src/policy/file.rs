@@ -47,6 +47,8 @@ struct TriggersTable {
 #[serde(deny_unknown_fields)]
 struct CheckTable {
     name: Spanned<String>,
+    /// Test tools are often called frameworks, so that word is understood too.
+    #[serde(alias = "framework")]
     tool: Spanned<String>,
     run: Spanned<Vec<String>>,
     directory: Option<Spanned<String>>,
@@ -334,5 +336,9 @@ fn plainly(message: &str) -> String {
 
 fn unknown_tool(given: &str) -> String {
     let names: Vec<_> = Tool::ALL.into_iter().map(Tool::name).collect();
-    format!("unknown tool {given:?}; use one of {}", names.join(", "))
+    format!(
+        "unknown tool {given:?}; use one of {}; where none fits, let it write JUnit XML (\"junit\"), TAP \
+         (\"tap\") or SARIF (\"sarif\")",
+        names.join(", ")
+    )
 }

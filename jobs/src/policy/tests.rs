@@ -85,6 +85,17 @@ fn an_unknown_tool_is_answered_with_all_names() {
 }
 
 #[test]
+fn a_framework_is_a_tool_by_another_word() {
+    let text = "[[checks]]\nname = \"a\"\nframework = \"junit\"\nrun = [\"x\"]\nreports = [\"out/*.xml\"]\n";
+    let policy = Policy::parse(text.as_bytes()).unwrap();
+    let checks = policy.checks.unwrap();
+    assert_eq!(
+        (checks[0].tool, checks[0].reports.as_slice()),
+        (Tool::Junit, ["out/*.xml".to_owned()].as_slice())
+    );
+}
+
+#[test]
 fn columns_count_characters_and_bad_bytes_have_a_place() {
     let bad = Policy::parse(b"# \xc3\xa4\xc3\xa4 \xff\n").unwrap_err();
     assert_eq!((bad.line, bad.column), (1, 6));

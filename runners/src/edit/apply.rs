@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::binary::BinaryError;
+use super::binary::{BinaryError, MAX_BINARY_BYTES};
 use super::changeset::{Changeset, ChangesetError, Side};
 use super::diff::diff;
 use super::hunk::{self, HunkError, Place};
@@ -13,8 +13,8 @@ use super::patch::{self, Action, Body, FilePatch, Hunk, PatchError};
 use crate::workspace::tree::blob_id;
 use crate::workspace::{Mode, Tree, TreeError, TreePath};
 
-/// A binary file may not grow beyond this while it is unpacked.
-const MAX_BINARY_BYTES: usize = 64 << 20;
+/// The bytes of a link's target and its end that Linux takes.
+const MAX_TARGET: usize = 4096;
 
 /// A patch that fitted.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub enum ApplyError {
     NotEmptied { path: TreePath, bytes: usize },
     #[error("{path} is a {found}, and the patch takes it for a {expected}")]
     Kind { path: TreePath, found: &'static str, expected: &'static str },
+    #[error("{path} would be a link whose target is empty, too long or not one text")]
+    LinkTarget { path: TreePath },
     #[error("{path}: the binary patch was made from, or gives, other bytes than it says")]
     BinaryIds { path: TreePath },
     #[error("{path} is touched twice in ways that depend on their order; write one change for it")]
@@ -143,6 +145,9 @@ impl Work<'_> {
                 Ok(())
             }
             Action::Rename { from, to } => {
+                if let Some(None) = self.overlay.touched(from) {
+                    return Err(ApplyError::Twice { path: from.clone() });
+                }
                 let side = self.moved(file, from, to)?;
                 match self.overlay.touched(from) {
                     // Another file already came to the name that this one leaves.
@@ -189,14 +194,6 @@ impl Work<'_> {
     /// Renames and copies read the tree as it was before the patch, as git does.
     fn moved(&mut self, file: &FilePatch<'_>, from: &TreePath, to: &TreePath) -> Result<Side, ApplyError> {
         self.vacant(to)?;
-        let twice = match self.overlay.touched(from) {
-            Some(None) => true,
-            Some(Some(_)) => !self.going.contains(from),
-            None => false,
-        };
-        if twice {
-            return Err(ApplyError::Twice { path: from.clone() });
-        }
         let old = self.present(self.overlay.base(from)?, from)?;
         self.changed(file, to, &old)
     }
@@ -221,7 +218,11 @@ impl Work<'_> {
         if mode.is_file() != old.mode.is_file() {
             return Err(ApplyError::Kind { path: path.clone(), found: kind(old.mode), expected: kind(mode) });
         }
-        Ok(Side { mode, content: self.content(file, path, old)? })
+        let side = Side { mode, content: self.content(file, path, old)? };
+        if mode == Mode::Symlink && !can_be_target(&side.content) {
+            return Err(ApplyError::LinkTarget { path: path.clone() });
+        }
+        Ok(side)
     }
 
     fn content(
@@ -279,6 +280,11 @@ impl Work<'_> {
         self.notes.push(format!("{path}: {what}"));
         Some(converted)
     }
+}
+
+/// Whether the system can make a link of these bytes.
+fn can_be_target(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.len() < MAX_TARGET && !bytes.contains(&0)
 }
 
 fn check_kind(stated: Option<Mode>, old: &Side, path: &TreePath) -> Result<(), ApplyError> {

@@ -5,6 +5,8 @@ use crate::workspace::zlib::{self, NotTheStream};
 /// Git's alphabet for base 85.
 const ALPHABET: &[u8; 85] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+/// A binary file may not grow beyond this while it is unpacked.
+pub const MAX_BINARY_BYTES: usize = 64 << 20;
 /// Bytes in a full line.
 const LINE_BYTES: usize = 52;
 
@@ -33,17 +35,28 @@ pub enum BinaryError {
 impl BinaryHunk {
     /// The new content, from the old one.
     pub fn apply(&self, old: &[u8], bound: usize) -> Result<Vec<u8>, BinaryError> {
+        let bytes = self.inflate(bound)?;
+        match self {
+            BinaryHunk::Literal { .. } => Ok(bytes),
+            BinaryHunk::Delta { .. } => patch_delta(old, &bytes, bound).ok_or(BinaryError::Delta),
+        }
+    }
+}
+
+impl BinaryHunk {
+    /// Whether the data is whole, without putting it to use.
+    pub fn check(&self, bound: usize) -> Result<(), BinaryError> {
+        self.inflate(bound).map(drop)
+    }
+
+    fn inflate(&self, bound: usize) -> Result<Vec<u8>, BinaryError> {
         let (size, stream) = match self {
             BinaryHunk::Literal { size, stream } | BinaryHunk::Delta { size, stream } => (*size, stream),
         };
         if size > bound {
             return Err(BinaryError::TooLarge(size));
         }
-        let bytes = zlib::inflate(stream, size)?;
-        match self {
-            BinaryHunk::Literal { .. } => Ok(bytes),
-            BinaryHunk::Delta { .. } => patch_delta(old, &bytes, bound).ok_or(BinaryError::Delta),
-        }
+        Ok(zlib::inflate(stream, size)?)
     }
 }
 

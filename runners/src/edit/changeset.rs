@@ -224,3 +224,6 @@ impl std::fmt::Debug for Side {
         write!(f, "{} {:?}", self.mode.octal(), String::from_utf8_lossy(&self.content))
     }
 }
+
+#[cfg(test)]
+mod tests;

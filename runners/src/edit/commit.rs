@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Mode as Bits, OFlags};
 use rustix::io::Errno;
 
 use super::changeset::{Change, Changeset, ChangesetError, Side};
-use super::journal::{DONE, JOURNAL, Operation, PathText, Place};
+use super::journal::{DONE, JOURNAL, Operation, PathText, Place, Stamp, Step};
 use crate::workspace::folder::{Executable, Folder, FolderError, Found};
 use crate::workspace::materialize::{owner_of, settle};
 use crate::workspace::{Mode, TreePath};
@@ -105,16 +105,17 @@ pub fn commit_watched(
             return Err(CommitError::Unfinished { staging: target.staging.to_owned() });
         }
     }
-    place.clear_staging()?;
+    place.clear_staging(&mut step)?;
+    let mut before = Vec::new();
     for change in &changeset.changes {
-        check_before(&place.root, change)?;
+        before.extend(check_before(&place.root, change)?);
     }
-    let operations = stage(&place, changeset)?;
+    let operations = stage(&place, changeset, &mut step)?;
     place.sync_staging()?;
     step("edit.staged")?;
-    place.write_journal(&operations)?;
+    place.write_journal(&operations, &mut step)?;
     step("edit.journalled")?;
-    match perform(&place, &operations, &mut step) {
+    match perform(&place, &operations, &before, &mut step) {
         Ok(()) => {}
         Err(stopped @ CommitError::Stopped(_)) => return Err(stopped),
         Err(source) => return Err(take_back(&place, &operations, source)),
@@ -122,24 +123,39 @@ pub fn commit_watched(
     step("edit.performed")?;
     place.mark_done()?;
     step("edit.done")?;
-    place.clear_staging()
+    place.clear_staging(&mut step)
 }
 
 /// Ends a change that a crash interrupted: takes it back, or clears its leavings if it was complete.
 pub fn recover(target: &Target<'_>) -> Result<Recovery, CommitError> {
+    recover_watched(target, &mut |step| {
+        jobs::fault::point(step);
+        Next::GoOn
+    })
+}
+
+/// As [`recover`], asking `watch` after each step whether to go on.
+pub fn recover_watched(
+    target: &Target<'_>,
+    watch: &mut dyn FnMut(&'static str) -> Next,
+) -> Result<Recovery, CommitError> {
+    let mut step = |name| match watch(name) {
+        Next::GoOn => Ok(()),
+        Next::Stop => Err(CommitError::Stopped(name)),
+    };
     if !target.staging.exists() {
         return Ok(Recovery::Nothing);
     }
     let place = open(target)?;
     let recovery = match (place.read_journal()?, place.staged_inode(DONE)?) {
         (Some(operations), _) => {
-            undo(&place, &operations)?;
+            undo(&place, &operations, &mut step)?;
             Recovery::RolledBack
         }
         (None, Some(_)) => Recovery::Complete,
         (None, None) => Recovery::Nothing,
     };
-    place.clear_staging()?;
+    place.clear_staging(&mut step)?;
     Ok(recovery)
 }
 
@@ -165,8 +181,25 @@ fn open(target: &Target<'_>) -> Result<Place, CommitError> {
     Ok(place)
 }
 
+/// What was looked at in a place, so that what is taken from there later can be told to be the same.
+#[derive(Clone, Debug)]
+struct Seen {
+    path: TreePath,
+    stamp: Stamp,
+}
+
 /// The path must be, byte for byte and by its mode, what the change says it was.
-fn check_before(root: &Folder, change: &Change) -> Result<(), CommitError> {
+fn check_before(root: &Folder, change: &Change) -> Result<Option<Seen>, CommitError> {
+    // The stamp is taken first: a write after it shows, whether before or after the bytes are read.
+    let stamp = match change.before {
+        Some(_) => Stamp::of(root, &change.path)?,
+        None => None,
+    };
+    check_content(root, change)?;
+    Ok(stamp.map(|stamp| Seen { path: change.path.clone(), stamp }))
+}
+
+fn check_content(root: &Folder, change: &Change) -> Result<(), CommitError> {
     let drift = |why| CommitError::Drift { path: change.path.clone(), why };
     let path = &change.path;
     match (&change.before, root.look(path)?) {
@@ -201,7 +234,7 @@ fn check_before(root: &Folder, change: &Change) -> Result<(), CommitError> {
 }
 
 /// Writes all new files into the staging folder; gives the operations that bring them in.
-fn stage(place: &Place, changeset: &Changeset) -> Result<Vec<Operation>, CommitError> {
+fn stage(place: &Place, changeset: &Changeset, step: Step<'_>) -> Result<Vec<Operation>, CommitError> {
     let mut operations = Vec::new();
     let removed: Vec<&Change> = changeset.changes.iter().filter(|change| change.after.is_none()).collect();
     for (number, change) in removed.iter().enumerate() {
@@ -228,6 +261,7 @@ fn stage(place: &Place, changeset: &Changeset) -> Result<Vec<Operation>, CommitE
         }
         let staged = format!("new-{number}");
         let inode = write_staged(place, &change.path, &staged, side)?;
+        step("edit.file-staged")?;
         let path = PathText::new(&change.path);
         operations.push(match change.before {
             Some(_) => Operation::Exchange { path, staged, inode },
@@ -290,24 +324,42 @@ fn write_staged(place: &Place, path: &TreePath, staged: &str, side: &Side) -> Re
 fn perform(
     place: &Place,
     operations: &[Operation],
-    step: &mut dyn FnMut(&'static str) -> Result<(), CommitError>,
+    before: &[Seen],
+    step: Step<'_>,
 ) -> Result<(), CommitError> {
     for operation in operations {
         place.perform(operation)?;
         step("edit.operation")?;
     }
+    check_taken(place, operations, before)?;
     place.sync_folders(operations)
 }
 
-fn undo(place: &Place, operations: &[Operation]) -> Result<(), CommitError> {
+/// Somebody may have written to a file after it was looked at: then what was taken away is not what the
+/// change replaces, and must come back.
+fn check_taken(place: &Place, operations: &[Operation], before: &[Seen]) -> Result<(), CommitError> {
+    for operation in operations {
+        let Some((path, staged)) = operation.takes()? else { continue };
+        let seen = before.iter().find(|seen| seen.path == path);
+        if seen.is_none_or(|seen| place.stamp(staged).ok().flatten() != Some(seen.stamp)) {
+            return Err(CommitError::Drift { path, why: "it was written to while the change was made" });
+        }
+    }
+    Ok(())
+}
+
+fn undo(place: &Place, operations: &[Operation], step: Step<'_>) -> Result<(), CommitError> {
     for operation in operations.iter().rev() {
         place.undo(operation)?;
+        step("edit.undone")?;
     }
-    place.sync_folders(operations)
+    place.sync_folders(operations)?;
+    place.sync_staging()
 }
 
 fn take_back(place: &Place, operations: &[Operation], source: CommitError) -> CommitError {
-    match undo(place, operations).and_then(|()| place.clear_staging()) {
+    let mut go_on = |_: &'static str| Ok(());
+    match undo(place, operations, &mut go_on).and_then(|()| place.clear_staging(&mut go_on)) {
         Ok(()) => source,
         Err(undo) => CommitError::Broken { source: Box::new(source), undo: Box::new(undo) },
     }

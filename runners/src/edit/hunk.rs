@@ -102,10 +102,11 @@ fn find(
         (false, false) if stated <= last && fits(stated) => Some(stated),
         (false, false) => None,
     };
-    let reachable = |at: usize| at.abs_diff(stated) <= MAX_OFFSET;
-    if let Some(at) = only.filter(|&at| fits(at) && reachable(at)) {
+    // What must stand at the beginning or the end has one place, however far its header says it is.
+    if let Some(at) = only.filter(|&at| fits(at)) {
         return Ok(at);
     }
+    let reachable = |at: usize| at.abs_diff(stated) <= MAX_OFFSET;
     let anywhere = match place {
         Place::AsGit if at_beginning || at_end => return Err(no_match(image, hunk, old, stated)),
         Place::AsGit => false,

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode as Bits, RenameFlags};
+use rustix::fs::{AtFlags, Mode as Bits, OFlags, RenameFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,9 @@ pub(super) const JOURNAL: &str = "journal";
 pub(super) const DONE: &str = "done";
 /// A journal that is being written.
 const UNFINISHED: &str = "journal.new";
+
+/// Asked after each step; an error ends the work there, as a crash would.
+pub(super) type Step<'a> = &'a mut dyn FnMut(&'static str) -> Result<(), CommitError>;
 
 /// One move of a name.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -81,7 +84,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Writes the journal so that it is there whole or not at all.
-    pub(super) fn write_journal(&self, operations: &[Operation]) -> Result<(), CommitError> {
+    pub(super) fn write_journal(&self, operations: &[Operation], step: Step<'_>) -> Result<(), CommitError> {
         let failed = |source| CommitError::Staging {
             action: "write the journal in",
             folder: self.staging.path().into(),
@@ -91,6 +94,7 @@ impl Place {
         let path = self.staging.path().join(UNFINISHED);
         let mut file = File::create(&path).map_err(failed)?;
         file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
+        step("edit.journal-written")?;
         std::fs::rename(&path, self.staging.path().join(JOURNAL)).map_err(failed)?;
         self.sync_staging()
     }
@@ -231,10 +235,7 @@ impl Place {
                 Err(errno) => Err(failed(errno)),
             },
             Operation::RemoveFolder { permissions, .. } => {
-                match self.make_folder(&parent, name, *permissions) {
-                    Ok(()) | Err(Errno::EXIST) => Ok(()),
-                    Err(errno) => Err(failed(errno)),
-                }
+                self.make_folder_again(&parent, name, *permissions).map_err(failed)
             }
         }
     }
@@ -263,6 +264,22 @@ impl Place {
         Ok(())
     }
 
+    /// Makes a folder again as it was, also where an earlier try ended between making and settling it.
+    fn make_folder_again(&self, parent: &OwnedFd, name: &Path, permissions: u32) -> Result<(), Errno> {
+        match self.make_folder(parent, name, permissions) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(parent, name, flags, Bits::empty())?;
+        // The process's mask may have taken some bits.
+        rustix::fs::fchmod(&folder, Bits::from_raw_mode(permissions))?;
+        match self.owner {
+            Some((user, group)) => rustix::fs::fchown(&folder, Some(user), Some(group)),
+            None => Ok(()),
+        }
+    }
+
     fn parent(&self, path: &TreePath) -> Result<OwnedFd, CommitError> {
         self.root
             .parent_of(path)?
@@ -271,38 +288,98 @@ impl Place {
 
     /// The inode of a staged name; `None` when it is not there.
     pub(super) fn staged_inode(&self, staged: &str) -> Result<Option<u64>, CommitError> {
-        match rustix::fs::statat(&self.staging, staged, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(stat.st_ino)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(CommitError::Staging {
-                action: "look into",
-                folder: self.staging.path().into(),
-                source: errno.into(),
-            }),
-        }
+        Ok(self.stamp(staged)?.map(|stamp| stamp.inode))
     }
 
-    /// Removes everything from the staging folder, the journals last.
-    pub(super) fn clear_staging(&self) -> Result<(), CommitError> {
+    /// The stamp of a staged name; `None` when it is not there.
+    pub(super) fn stamp(&self, staged: &str) -> Result<Option<Stamp>, CommitError> {
+        Stamp::at(&self.staging, Path::new(staged)).map_err(|errno| CommitError::Staging {
+            action: "look into",
+            folder: self.staging.path().into(),
+            source: errno.into(),
+        })
+    }
+
+    /// Removes everything from the staging folder, asking `step` after each name.
+    ///
+    /// An open journal goes first: without it nothing is left to be undone, while with it an undo would look
+    /// for what is cleared here. The mark of a complete change goes last, so that a crash on the way still
+    /// finds it.
+    pub(super) fn clear_staging(&self, step: Step<'_>) -> Result<(), CommitError> {
         let failed =
             |source| CommitError::Staging { action: "clear", folder: self.staging.path().into(), source };
-        let mut journals = Vec::new();
+        let mut names = Vec::new();
         for entry in std::fs::read_dir(self.staging.path()).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            if entry.file_name() == JOURNAL || entry.file_name() == DONE {
-                journals.push(entry.path());
-            } else {
-                std::fs::remove_file(entry.path()).map_err(failed)?;
-            }
+            names.push(entry.map_err(failed)?.file_name());
         }
-        for journal in journals {
-            std::fs::remove_file(journal).map_err(failed)?;
+        names.sort_by_key(|name| match name.to_str() {
+            Some(JOURNAL) => 0,
+            Some(DONE) => 2,
+            Some(_) | None => 1,
+        });
+        for name in names {
+            std::fs::remove_file(self.staging.path().join(&name)).map_err(failed)?;
+            if name == JOURNAL {
+                self.sync_staging()?;
+            }
+            step("edit.cleared")?;
         }
         self.sync_staging()
     }
 }
 
+/// What tells one state of a file from another without its bytes. A rename keeps all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stamp {
+    inode: u64,
+    bytes: i64,
+    seconds: i64,
+    nanoseconds: u64,
+}
+
+impl Stamp {
+    /// Of a path in the workspace; `None` when nothing is there.
+    pub(super) fn of(root: &Folder, path: &TreePath) -> Result<Option<Self>, CommitError> {
+        let Some(parent) = root.parent_of(path)? else { return Ok(None) };
+        Self::at(&parent, file_name(path))
+            .map_err(|errno| CommitError::At { path: path.clone(), source: errno.into() })
+    }
+
+    fn at(folder: impl AsFd, name: &Path) -> Result<Option<Self>, Errno> {
+        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Self::from(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl From<&rustix::fs::Stat> for Stamp {
+    // The fields' types differ between architectures, so that some conversions are needed there alone.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    fn from(stat: &rustix::fs::Stat) -> Self {
+        Self {
+            inode: stat.st_ino,
+            bytes: stat.st_size,
+            seconds: i64::from(stat.st_mtime),
+            nanoseconds: stat.st_mtime_nsec as u64,
+        }
+    }
+}
+
 impl Operation {
+    /// The path and the staged name of what an operation takes out of the workspace.
+    pub(super) fn takes(&self) -> Result<Option<(TreePath, &str)>, CommitError> {
+        match self {
+            Operation::Exchange { path, staged, .. } | Operation::Remove { path, staged } => {
+                Ok(Some((path.path()?, staged)))
+            }
+            Operation::Create { .. } | Operation::MakeFolder { .. } | Operation::RemoveFolder { .. } => {
+                Ok(None)
+            }
+        }
+    }
+
     fn path(&self) -> Result<TreePath, CommitError> {
         match self {
             Operation::Exchange { path, .. }

@@ -5,7 +5,7 @@ mod hunks;
 
 use std::borrow::Cow;
 
-use super::binary::{BinaryHunk, decode_line};
+use super::binary::{BinaryHunk, MAX_BINARY_BYTES, decode_line};
 use super::quote;
 use crate::workspace::path::{TreePath, shown};
 use crate::workspace::{Mode, PathRefused};
@@ -108,9 +108,7 @@ pub fn parse(patch: &[u8]) -> Result<Vec<FilePatch<'_>>, PatchError> {
     let mut files = Vec::new();
     while let Some(line) = reader.peek() {
         if line.starts_with(b"diff --git ") {
-            if let Some(file) = reader.git_file()? {
-                files.push(file);
-            }
+            files.push(reader.git_file()?);
         } else if reader.at_plain_header() {
             files.push(reader.plain_file()?);
         } else if line.starts_with(b"@@ -") {
@@ -239,7 +237,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    fn git_file(&mut self) -> Result<Option<FilePatch<'p>>, PatchError> {
+    fn git_file(&mut self) -> Result<FilePatch<'p>, PatchError> {
         let line = self.at + 1;
         let first = self.peek().unwrap_or_default();
         let mut header = Header { default_name: header_name(trim_end(&first[11..])), ..Header::default() };
@@ -253,11 +251,17 @@ impl<'p> Reader<'p> {
         }
         let body = self.body(&header)?;
         if self.at == begun {
-            // Git, too, takes a lone first line for text.
-            return Ok(None);
+            // Git takes a lone first line for text, but remembers its name and stumbles over what follows.
+            return Err(PatchError {
+                line,
+                why: "nothing of this file follows its `diff --git` line".to_owned(),
+            });
         }
         let action = self.action(&header, line)?;
-        let changes_mode = header.old_mode.is_some() && header.new_mode.is_some();
+        let changes_mode = match (header.old_mode, header.new_mode) {
+            (Some(old), Some(new)) => old != new,
+            (Some(_) | None, None) | (None, Some(_)) => false,
+        };
         match (&action, &body) {
             (Action::Modify { .. }, Body::Nothing) if !changes_mode => {
                 return Err(PatchError { line, why: "this file has no hunk and no other change".to_owned() });
@@ -265,12 +269,18 @@ impl<'p> Reader<'p> {
             (action, Body::Hunks(hunks)) => self.check_sides(action, hunks)?,
             (_, Body::Nothing | Body::Binary { .. }) => {}
         }
-        Ok(Some(FilePatch { line, action, old_mode: header.old_mode, new_mode: header.new_mode, body }))
+        Ok(FilePatch { line, action, old_mode: header.old_mode, new_mode: header.new_mode, body })
     }
 
     /// Reads one line of git's extended header; false at the line after it.
     fn header_line(&self, header: &mut Header, text: &[u8]) -> Result<bool, PatchError> {
         let after = |with: &str| text.strip_prefix(with.as_bytes());
+        // What the names mean depends on the lines before them, so they come last, the old one first.
+        let named = header.names_seen.0.is_some() || header.names_seen.1.is_some();
+        let is_second = header.names_seen.1.is_none() && after("+++ ").is_some();
+        if (named && !is_second && is_header_line(text)) || (!named && after("+++ ").is_some()) {
+            return Err(self.error("the header's last lines must be `---` and `+++`, in this order"));
+        }
         if let Some(mode) = after("old mode ") {
             header.old_mode = Some(self.mode(mode)?);
         } else if let Some(mode) = after("new mode ") {
@@ -427,7 +437,9 @@ impl<'p> Reader<'p> {
         let hunk =
             self.binary_hunk()?.ok_or_else(|| self.error("a binary patch needs `literal` or `delta`"))?;
         // The way back is read, so that damage in it shows, and not used.
-        self.binary_hunk()?;
+        if let Some(back) = self.binary_hunk()? {
+            back.check(MAX_BINARY_BYTES).map_err(|why| self.error(why.to_string()))?;
+        }
         Ok(Body::Binary { hunk, old_id, new_id })
     }
 
@@ -482,6 +494,27 @@ impl<'p> Reader<'p> {
         };
         bad.map_or(Ok(()), |(line, why)| Err(PatchError { line, why: why.to_owned() }))
     }
+}
+
+/// Whether git's extended header may hold such a line.
+fn is_header_line(text: &[u8]) -> bool {
+    const STARTS: [&str; 14] = [
+        "old mode ",
+        "new mode ",
+        "deleted file mode ",
+        "new file mode ",
+        "rename from ",
+        "rename to ",
+        "copy from ",
+        "copy to ",
+        "similarity index ",
+        "dissimilarity index ",
+        "index ",
+        "--- ",
+        "+++ ",
+        "GIT binary patch",
+    ];
+    STARTS.iter().any(|start| text.starts_with(start.as_bytes()))
 }
 
 /// Without the line end.

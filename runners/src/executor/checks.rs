@@ -18,7 +18,7 @@ use super::{PhaseError, whole};
 use crate::progress::{Happening, line_of};
 use crate::reports::{self, Ended, Kept, RawOutput, files};
 use crate::sandbox::{Cause, Command, Container, ContainerLimits, ContainerSpec, Exit, HOME, SandboxError};
-use crate::workspace::{self, Bounds, Tree};
+use crate::workspace::{self, Bounds, Tree, TreePath};
 
 /// Files that tools rewrite by themselves; a change of one is told, and put back before the next check.
 const LOCKFILES: [&str; 11] = [
@@ -161,7 +161,13 @@ async fn one(
         Err(error @ SandboxError::NotStarted { .. }) => return Ok((refuse(whole(&error)), Drift::None)),
         Err(error) => return Err(Lost::Container(error)),
     };
-    let read = Read { workspace, started, report_files: prepared.report_files, tree: tree.clone() };
+    let read = Read {
+        workspace,
+        started,
+        report_files: prepared.report_files,
+        directory: check.directory.clone(),
+        tree: tree.clone(),
+    };
     let (check, artifacts) = (check.clone(), cx.engine.artifacts.clone());
     Ok(blocking(move || read.finish(&check, &exit, &artifacts)).await?)
 }
@@ -171,6 +177,8 @@ struct Read {
     workspace: PathBuf,
     started: SystemTime,
     report_files: Vec<String>,
+    /// The check's, relative to the workspace.
+    directory: String,
     tree: Tree,
 }
 
@@ -217,29 +225,44 @@ impl Read {
                 return Drift::Changed;
             }
         };
-        let mut changed = Vec::new();
-        for (path, entry) in self.tree.entries() {
-            let is_file = entry.mode.is_file();
-            if is_file && !scan.tree.entry(path).is_some_and(|now| now.same_as(entry)) {
-                changed.push(path.to_string());
-            }
+        let drift = workspace::drift(&self.tree, &scan);
+        let is_lockfile = |path: &TreePath| LOCKFILES.iter().any(|name| name.as_bytes() == path.name());
+        let added: Vec<TreePath> =
+            drift.added.into_iter().filter(|path| !is_lockfile(path) && !self.is_report(path)).collect();
+        let changed = [drift.changed, drift.permissions].concat();
+        if !added.is_empty() {
+            // What a check leaves behind is no part of the change, and no later check shall see it.
+            report.notes.push(format!("the check left {} behind; it is in no patch", named(&added)));
         }
-        if changed.is_empty() {
-            return Drift::None;
-        }
-        let is_lockfile = |path: &String| {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            LOCKFILES.contains(&name)
-        };
-        let names = changed.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-        if changed.iter().all(is_lockfile) {
-            report.notes.push(format!("the check rewrote {names}; it was put back"));
-        } else {
-            let why = format!("the check changed files that it was to check: {names}");
+        if !changed.is_empty() && changed.iter().all(is_lockfile) {
+            report.notes.push(format!("the check rewrote {}; it was put back", named(&changed)));
+        } else if !changed.is_empty() {
+            let why = format!("the check changed files that it was to check: {}", named(&changed));
             report.outcome = CheckOutcome::Inconclusive(why);
         }
-        Drift::Changed
+        if changed.is_empty() && added.is_empty() { Drift::None } else { Drift::Changed }
     }
+
+    /// Whether a file is a report that the check was to write.
+    fn is_report(&self, path: &TreePath) -> bool {
+        let Some(path) = path.as_str() else { return false };
+        let inside = match self.directory.as_str() {
+            "" => Some(path),
+            directory => path.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')),
+        };
+        inside.is_some_and(|path| {
+            path.starts_with(reports::command::REPORT_FOLDER)
+                || self.report_files.iter().any(|pattern| files::matches(pattern, path))
+        })
+    }
+}
+
+fn named(paths: &[TreePath]) -> String {
+    let mut names: Vec<String> = paths.iter().take(5).map(TreePath::to_string).collect();
+    if paths.len() > names.len() {
+        names.push(format!("{} more", paths.len() - names.len()));
+    }
+    names.join(", ")
 }
 
 fn result(check: &Check, exit: Option<&Exit>, report: Report) -> CheckResult {

@@ -37,8 +37,23 @@ pub(super) fn read(input: &Input<'_>) -> Reading {
     for (block, name) in run.blocks.iter().zip(&names) {
         take_block(&mut reading, input, block, name, &mut totals);
     }
+    tell_returned_error(&mut reading, input);
     judge_blocks(&mut reading, input, &run.blocks, &cargo, &totals);
     reading
+}
+
+/// Before 1.66 what a test returns as its error is printed to stderr, past the harness. Where one such line
+/// stands there and one test failed by what it returned, they belong together.
+fn tell_returned_error(reading: &mut Reading, input: &Input<'_>) {
+    let by_return = |failure: &&mut TestFailure| {
+        failure.excerpt.contains("the test returned a termination value with a non-zero status code")
+    };
+    let mut errors = input.stderr.lines().filter(|line| line.starts_with("Error: "));
+    let (Some(error), None) = (errors.next(), errors.next()) else { return };
+    let mut failures = reading.failures.iter_mut().filter(by_return);
+    if let (Some(failure), None) = (failures.next(), failures.next()) {
+        failure.message = text::cut(&format!("{error}\n{}", failure.message), 1_000);
+    }
 }
 
 /// The blocks of a libtest-like JSON stream.
@@ -154,7 +169,7 @@ fn take_block(reading: &mut Reading, input: &Input<'_>, block: &Block, binary: &
             totals.passed += block.tests.values().filter(|&&state| state == Stated::Ok).count() as u64;
         }
     }
-    let listed: Vec<&String> = block.failed_names.iter().collect();
+    let listed: BTreeSet<&String> = block.failed_names.iter().collect();
     let id = |name: &str| if binary.is_empty() { name.to_owned() } else { format!("{binary}::{name}") };
     for (name, &stated) in &block.tests {
         let state = match stated {
@@ -168,7 +183,7 @@ fn take_block(reading: &mut Reading, input: &Input<'_>, block: &Block, binary: &
             reading.test(&id(name), state);
         }
     }
-    for name in &listed {
+    for name in listed {
         reading.test(&id(name), TestState::Failed);
         let story = block.story(name);
         let told = tell(story);
@@ -178,7 +193,7 @@ fn take_block(reading: &mut Reading, input: &Input<'_>, block: &Block, binary: &
         };
         let file = file.or_else(|| doctest_file(name).map(|file| input.path(file)));
         reading.failure(TestFailure {
-            name: (*name).clone(),
+            name: name.clone(),
             file,
             line,
             message: told.message,

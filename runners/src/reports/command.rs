@@ -22,7 +22,7 @@
 //! | go vet | `-json` | JSON objects, console, exit code |
 //! | ESLint | `-f json` | JSON, exit code |
 //! | Ruff | `--output-format=json` | JSON, exit code |
-//! | JUnit, SARIF, TAP | nothing | the check's `reports`; TAP on stdout |
+//! | JUnit, SARIF, TAP | nothing | the check's `reports`; TAP on stdout where it names none, exit code |
 //!
 //! Report files prove something only when they are of this run. So the caller deletes whatever matches
 //! `report_files` before the command starts ([`super::files::clear`]) and collects what matches after it

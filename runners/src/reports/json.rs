@@ -7,7 +7,7 @@
 //! nothing: zero executed tests read `passed` with the tag `zero_tests`, and are judged `inconclusive`.
 //! A count that the output does not tell is `null`.
 
-use jobs::check::{Check, ToolKind};
+use jobs::check::{Check, ToolKind, UnknownTool};
 use jobs::verdict::{CheckOutcome, Severity};
 use serde_json::{Map, Value, json};
 
@@ -73,6 +73,16 @@ pub fn read_json(check: &Check, raw: &RawOutput) -> Value {
     value.insert("judgement".into(), judgement(&report.outcome));
     value.insert("notes".into(), json!(report.notes.join("; ")));
     Value::Object(value)
+}
+
+/// What is told of the output of a tool that no reader is for: nothing but how to have it read.
+pub fn unknown_tool_json(tool: &UnknownTool, exit_code: Option<i32>) -> Value {
+    let none = Value::Null;
+    json!({
+        "tool": tool.0, "outcome": word_name(Word::Error), "passed": none, "failed": none, "skipped": none,
+        "errors": none, "failures": [], "diagnostics": [], "tests": [], "exit_code": exit_code, "tags": [],
+        "judgement": {"is": "unsupported", "why": tool.to_string()}, "notes": "",
+    })
 }
 
 fn word_name(word: Word) -> &'static str {

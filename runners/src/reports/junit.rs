@@ -72,6 +72,8 @@ pub(super) struct Document {
     pub whole: bool,
     /// Whether its root is `testsuites` or `testsuite`.
     pub is_junit: bool,
+    /// The name of the root element.
+    pub root: String,
 }
 
 /// Reads a document; never fails, but says whether it was whole.
@@ -121,6 +123,7 @@ impl Builder {
         if !self.seen_root {
             self.seen_root = true;
             self.document.is_junit = matches!(name, "testsuites" | "testsuite" | "testrun");
+            self.document.root = text::cut(name, 100);
         }
         match name {
             "testsuite" => self.open_suite(element),
@@ -350,17 +353,62 @@ pub(super) fn read(input: &Input<'_>) -> Reading {
     }
     for (path, bytes) in files {
         let document = parse(bytes);
-        if !document.is_junit {
-            reading.open(format!("{path} is no JUnit report"));
-            continue;
+        match (document.is_junit, other_format(&document.root)) {
+            (true, _) => {}
+            (false, Some(format)) => {
+                reading.unsupported(format!("{path} is {format}; let the framework write JUnit XML instead"));
+                continue;
+            }
+            (false, None) => {
+                reading.open(format!("{path} is no JUnit report"));
+                continue;
+            }
         }
         if !document.whole {
             reading.open(format!("{path} is cut"));
+        }
+        let cases = document.cases.into_iter().map(by_status).collect();
+        let document = Document { cases, ..document };
+        if document.declared_tests.is_some_and(|declared| declared > document.cases.len() as u64) {
+            reading.note(format!("{path} declares more tests than it lists"));
         }
         take(&mut reading, input, &document, generic_id);
     }
     count_states(&mut reading);
     reading
+}
+
+/// Formats of other frameworks that are XML too, by their root elements.
+fn other_format(root: &str) -> Option<&'static str> {
+    match root {
+        "assemblies" | "assembly" => Some("in xUnit.net's own format"),
+        "test-run" | "test-results" => Some("in NUnit's own format"),
+        "TestRun" => Some("a TRX report, which the tool `dotnet-test` reads"),
+        "checkstyle" => Some("a Checkstyle report; for a linter use SARIF and the tool `sarif`"),
+        "testng-results" => Some("in TestNG's own format"),
+        "coverage" => Some("a coverage report"),
+        _ => None,
+    }
+}
+
+/// A case whose attribute, not an element, says how it ended: GoogleTest, CTest and others.
+fn by_status(mut case: Case) -> Case {
+    let status = case.status.as_deref().unwrap_or_default().to_ascii_lowercase();
+    match status.as_str() {
+        "fail" | "failed" | "failure" | "timeout" | "crashed" if case.failures.is_empty() => {
+            case.failures.push(Trouble { message: format!("its status is {status}"), ..Trouble::default() });
+        }
+        "error" | "errored" | "broken" if case.errors.is_empty() => {
+            case.errors.push(Trouble { message: format!("its status is {status}"), ..Trouble::default() });
+        }
+        "notrun" | "skipped" | "suppressed" | "disabled" | "ignored" | "pending" | "todo"
+            if case.skipped.is_none() =>
+        {
+            case.skipped = Some(Trouble::default());
+        }
+        _ => {}
+    }
+    case
 }
 
 /// Counts from the named tests' states.

@@ -10,6 +10,7 @@
 //! - exit 0 is a pass only with a report or summary that says that at least one test was executed,
 //!   or, for a diagnostics tool, with the form of output that it has when it has looked.
 
+mod absent;
 mod cargo_json;
 mod cargo_test;
 pub mod command;
@@ -42,7 +43,7 @@ mod xml;
 
 pub use command::{PreparedCheck, command};
 pub use compare::{compare, tests_to_rerun};
-pub use json::read_json;
+pub use json::{read_json, unknown_tool_json};
 pub use patch_facts::PatchFacts;
 
 use jobs::check::{Check, Tool};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jobs::check::{Check, Tool, ToolKind};
 use jobs::verdict::{CheckOutcome, Counts, Diagnostic, Report, Severity, TestCase, TestFailure, TestState};
 
-use super::text;
 use super::{Ended, Kept, RawOutput};
+use super::{absent, text};
 
 /// More tests, failures or diagnostics than this are counted but not kept.
 const KEPT_TESTS: usize = 200_000;
@@ -131,6 +131,10 @@ pub(super) struct Reading {
     pub open: Vec<String>,
     pub notes: Vec<String>,
     pub word: Word,
+    /// How often an id occurred, where occurrences are kept apart.
+    repeated: BTreeMap<String, u64>,
+    /// The output is of a kind that its reader does not know.
+    unsupported: Option<String>,
     outcome: Option<CheckOutcome>,
 }
 
@@ -149,6 +153,8 @@ impl Reading {
             open: Vec::new(),
             notes: Vec::new(),
             word: Word::Error,
+            repeated: BTreeMap::new(),
+            unsupported: None,
             outcome: None,
         }
     }
@@ -168,11 +174,18 @@ impl Reading {
 
     /// Adds a test whose id may occur again within one run of its suite; each occurrence is kept apart.
     pub fn distinct_test(&mut self, id: &str, state: TestState) -> String {
-        let mut free = text::cut(id, NAME_BYTES);
-        let mut number = 1;
-        while self.tests.contains_key(&free) && number < 10_000 {
+        let name = text::cut(id, NAME_BYTES);
+        // Counted on from the last time, since trying each number again makes many of one name slow.
+        let mut number = self.repeated.get(&name).copied().unwrap_or_default();
+        let free = loop {
             number += 1;
-            free = format!("{} #{number}", text::cut(id, NAME_BYTES));
+            let free = if number == 1 { name.clone() } else { format!("{name} #{number}") };
+            if !self.tests.contains_key(&free) {
+                break free;
+            }
+        };
+        if self.repeated.len() < KEPT_TESTS || self.repeated.contains_key(&name) {
+            self.repeated.insert(name, number);
         }
         self.test(&free, state);
         free
@@ -219,6 +232,11 @@ impl Reading {
 
     pub fn open(&mut self, why: impl Into<String>) {
         push_reason(&mut self.open, why.into());
+    }
+
+    /// The output is of a kind that its reader does not know; `what` says which, and what to use instead.
+    pub fn unsupported(&mut self, what: impl Into<String>) {
+        self.unsupported.get_or_insert_with(|| text::cut(&what.into(), MESSAGE_BYTES));
     }
 
     /// How many of the named tests are in one of the states.
@@ -271,6 +289,8 @@ impl Reading {
         if !input.whole() {
             self.open("the output was cut, so something may be missing");
         }
+        let looked = self.executed == Executed::Some || input.exit_is_zero();
+        let absent = if looked { None } else { absent::told(input) };
         let exit = input.exit_words();
         let (word, outcome) = if red {
             if input.exit_is_zero() {
@@ -279,11 +299,15 @@ impl Reading {
             (Word::Failed, CheckOutcome::Failed)
         } else if input.died() && (!input.crashed() || self.broken.is_empty()) {
             (Word::Error, CheckOutcome::Inconclusive(self.first_open(&exit)))
+        } else if let Some(why) = absent {
+            (Word::Error, CheckOutcome::Inconclusive(format!("{why}; {exit}")))
         } else if !self.broken.is_empty() {
             for why in self.broken.clone() {
                 self.note(why);
             }
             (Word::Error, CheckOutcome::Failed)
+        } else if let Some(what) = self.unsupported.take() {
+            (Word::Error, CheckOutcome::Unsupported(what))
         } else if !self.open.is_empty() {
             (Word::Error, CheckOutcome::Inconclusive(self.first_open(&exit)))
         } else if !input.exit_is_zero() {

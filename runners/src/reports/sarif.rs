@@ -7,6 +7,7 @@ use super::reading::{Executed, Input, Reading};
 
 #[derive(Deserialize)]
 struct Log {
+    version: String,
     runs: Vec<Run>,
 }
 
@@ -95,7 +96,11 @@ pub(super) fn read(input: &Input<'_>) -> Reading {
     }
     for (path, text) in documents {
         match serde_json::from_str::<Log>(text.trim_start_matches('\u{feff}')) {
-            Ok(log) => take(&mut reading, input, log),
+            Ok(log) if log.version.starts_with("2.") => take(&mut reading, input, log),
+            Ok(log) => {
+                let version = super::text::cut(&log.version, 20);
+                reading.unsupported(format!("{path} is SARIF {version}; let the linter write SARIF 2.1.0"));
+            }
             Err(error) => reading.open(format!("{path} is no SARIF log: {error}")),
         }
     }

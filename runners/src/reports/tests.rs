@@ -6,6 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod generic;
+mod streams;
+
 /// Pieces of what tools print, so that arbitrary bytes reach deep into the readers.
 const PIECES: &[&str] = &[
     "\n",

@@ -170,6 +170,14 @@ impl Layout {
     }
 }
 
+/// The permission bits that a file of this mode is laid out with.
+pub const fn permissions(mode: Mode) -> u32 {
+    match mode {
+        Mode::Executable => 0o755,
+        Mode::Regular | Mode::GroupWritable | Mode::Symlink | Mode::Submodule => 0o644,
+    }
+}
+
 /// Gives a new file its mode and owner.
 pub(crate) fn settle(
     file: &File,
@@ -177,11 +185,7 @@ pub(crate) fn settle(
     mode: Mode,
     owner: Option<(Uid, Gid)>,
 ) -> Result<(), FolderError> {
-    let bits = match mode {
-        Mode::Executable => 0o755,
-        Mode::Regular | Mode::GroupWritable | Mode::Symlink | Mode::Submodule => 0o644,
-    };
-    rustix::fs::fchmod(file, Bits::from_raw_mode(bits))
+    rustix::fs::fchmod(file, Bits::from_raw_mode(permissions(mode)))
         .map_err(|errno| at("set the mode of", path, errno))?;
     if let Some((user, group)) = owner {
         rustix::fs::fchown(file, Some(user), Some(group)).map_err(|errno| at("give away", path, errno))?;

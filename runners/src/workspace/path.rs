@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 /// The longest path, in bytes. Longer ones cannot be opened by name on Linux.
 const MAX_PATH: usize = 4095;
 /// The longest single name, in bytes.
@@ -73,9 +75,10 @@ impl TreePath {
         self.0.iter().filter(|&&b| b == b'/').count()
     }
 
-    /// The form under which two paths are the same file on a file system without case.
+    /// The form under which two paths are the same file on a file system that compares names without their
+    /// case, or without the way in which accents are written.
     pub fn folded(&self) -> String {
-        fold(&self.0)
+        fold(&self.0).nfc().collect()
     }
 }
 
@@ -173,7 +176,17 @@ fn is_git_folder(name: &[u8]) -> bool {
 pub fn is_gitmodules(path: &TreePath) -> bool {
     let folded = fold(path.name());
     let stem = folded.split(':').next().unwrap_or_default().trim_end_matches([' ', '.']);
-    matches!(stem, ".gitmodules" | "gitmod~1")
+    stem == ".gitmodules" || is_short_gitmodules(stem)
+}
+
+/// The names that NTFS gives `.gitmodules` beside its long one: `gitmod~1` to `gitmod~4`, then the first
+/// characters of a name made from a hash, of eight characters with a tilde and a number in the end.
+fn is_short_gitmodules(stem: &str) -> bool {
+    let Some((head, number)) = stem.split_once('~') else { return false };
+    let counts =
+        number.starts_with(|c: char| ('1'..='9').contains(&c)) && number.bytes().all(|b| b.is_ascii_digit());
+    let first_four = head == "gitmod" && matches!(number, "1" | "2" | "3" | "4");
+    first_four || (counts && stem.len() == 8 && "gi7eba".starts_with(head))
 }
 
 /// Lower case, without the code points that HFS+ ignores.

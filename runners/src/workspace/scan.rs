@@ -33,6 +33,14 @@ pub struct Scan {
     pub notes: Vec<Note>,
     /// How many names were left out and noted in all.
     pub noted: u64,
+    permissions: BTreeMap<TreePath, u32>,
+}
+
+impl Scan {
+    /// The raw permission bits of a file or link, where one was found.
+    pub fn permissions(&self, path: &TreePath) -> Option<u32> {
+        self.permissions.get(path).copied()
+    }
 }
 
 /// One name that is no part of the tree, and why.
@@ -145,7 +153,7 @@ impl<'a> Walk<'a> {
         self.keep_what_is_never_laid_out()?;
         let fingerprint = self.fingerprint();
         let tree = Tree::new(self.entries, self.base.objects().cloned())?;
-        Ok(Scan { tree, fingerprint, notes: self.notes, noted: self.noted })
+        Ok(Scan { tree, fingerprint, notes: self.notes, noted: self.noted, permissions: self.permissions })
     }
 
     /// Submodules and links that lead out are not made on disk, so their absence is no change.
@@ -413,3 +421,6 @@ fn os_name(name: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt as _;
     Path::new(std::ffi::OsStr::from_bytes(name))
 }
+
+#[cfg(test)]
+mod tests;

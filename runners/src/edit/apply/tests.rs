@@ -25,12 +25,26 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         5 => proptest::collection::vec(line, 0..14).prop_map(|lines| lines.concat().into_bytes()),
         1 => proptest::collection::vec(any::<u8>(), 0..60),
+        1 => proptest::collection::vec(any::<u8>(), 200).prop_map(|bytes| [&b"\0"[..], &bytes].concat().repeat(20)),
     ]
 }
 
 fn trees() -> impl Strategy<Value = Tree> {
-    let mode = prop_oneof![4 => Just(Mode::Regular), 1 => Just(Mode::Executable)];
-    let file = (mode, content()).prop_map(|(mode, bytes)| Entry::new(mode, bytes));
+    let mode = prop_oneof![
+        4 => Just(Mode::Regular), 1 => Just(Mode::Executable), 1 => Just(Mode::Symlink), 1 => Just(Mode::GroupWritable)
+    ];
+    let file = (mode, content()).prop_map(|(mode, bytes)| match mode {
+        // The system makes no link of an empty target or one with a NUL.
+        Mode::Symlink => Entry::new(
+            mode,
+            [&b"to "[..], &bytes[..bytes.len().min(99)]]
+                .concat()
+                .into_iter()
+                .filter(|&byte| byte != 0)
+                .collect::<Vec<_>>(),
+        ),
+        mode => Entry::new(mode, bytes),
+    });
     proptest::collection::btree_map(proptest::sample::select(NAMES).prop_map(path), file, 0..6)
         .prop_map(|entries: BTreeMap<TreePath, Entry>| Tree::new(entries, None).unwrap())
 }

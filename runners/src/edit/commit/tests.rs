@@ -110,12 +110,14 @@ fn a_crash_at_any_step_leaves_all_or_nothing_after_recovery() {
         });
         assert!(matches!(ended, Err(CommitError::Stopped(at)) if at == *name), "{ended:?}");
         let recovery = recover(&place.target()).unwrap();
-        let wanted = if recovery == Recovery::Complete { &new } else { &old };
+        let complete = steps[..=stop].contains(&"edit.done");
+        let wanted = if complete { &new } else { &old };
         assert_eq!(&state(&place.root), wanted, "stopped at step {stop}, {name}");
-        assert_eq!(recovery == Recovery::Complete, *name == "edit.done", "{name}");
+        // The mark of a complete change is the last thing that goes.
+        assert_eq!(recovery == Recovery::Complete, complete && stop + 1 < steps.len(), "{name}");
         // What is recovered stays so, and the change can be made again.
         assert_eq!(recover(&place.target()).unwrap(), Recovery::Nothing);
-        if recovery != Recovery::Complete {
+        if !complete {
             commit_changeset(&place.target(), &changeset).unwrap();
         }
         assert_eq!(state(&place.root), new);
@@ -167,4 +169,98 @@ fn an_unfinished_change_must_be_recovered_first() {
     commit_watched(&place.target(), &changeset, &mut { stop }).unwrap_err();
     assert!(matches!(commit_changeset(&place.target(), &changeset), Err(CommitError::Unfinished { .. })));
     assert_eq!(recover(&place.target()).unwrap(), Recovery::RolledBack);
+}
+
+/// The names of all steps of a whole change.
+fn steps_of(changeset: &Changeset) -> Vec<&'static str> {
+    let mut steps = Vec::new();
+    commit_watched(&Place::with(&before()).target(), changeset, &mut |step| {
+        steps.push(step);
+        Next::GoOn
+    })
+    .unwrap();
+    steps
+}
+
+/// Stops after `stop` steps.
+fn stopping_after(stop: usize) -> impl FnMut(&'static str) -> Next {
+    let mut seen = 0;
+    move |_| {
+        seen += 1;
+        if seen > stop { Next::Stop } else { Next::GoOn }
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_of_the_recovery_leaves_the_next_one_everything_it_needs() {
+    let changeset = diff(&before(), &after()).unwrap();
+    let (old, new) = (state(&Place::with(&before()).root), state(&Place::with(&after()).root));
+    let steps = steps_of(&changeset);
+    let mut crashes = 0;
+    for (stop, name) in steps.iter().enumerate() {
+        for again in 0.. {
+            let place = Place::with(&before());
+            commit_watched(&place.target(), &changeset, &mut stopping_after(stop)).unwrap_err();
+            let first = recover_watched(&place.target(), &mut stopping_after(again));
+            if first.is_ok() {
+                break;
+            }
+            crashes += 1;
+            let second = recover(&place.target());
+            let found = state(&place.root);
+            let complete = steps[..=stop].contains(&"edit.done");
+            let wanted = if complete { &new } else { &old };
+            assert_eq!(&found, wanted, "stopped at {name}, its recovery after {again} steps: {second:?}");
+            assert_eq!(recover(&place.target()).unwrap(), Recovery::Nothing);
+            assert_eq!(std::fs::read_dir(&place.staging).unwrap().count(), 0, "the staging folder is empty");
+        }
+    }
+    assert!(crashes > 100, "{crashes}");
+}
+
+#[test]
+fn a_file_written_to_while_the_change_is_made_comes_back_with_what_was_written() {
+    let changeset = diff(&before(), &after()).unwrap();
+    for at in ["edit.staged", "edit.journalled"] {
+        let place = Place::with(&before());
+        let root = place.root.clone();
+        let ended = commit_watched(&place.target(), &changeset, &mut |step| {
+            if step == at {
+                std::fs::write(root.join("change.txt"), "mine\n").unwrap();
+            }
+            Next::GoOn
+        });
+        assert!(matches!(ended, Err(CommitError::Drift { .. })), "{ended:?}");
+        let mut wanted = state(&Place::with(&before()).root);
+        wanted.get_mut(Path::new("change.txt")).unwrap().2 = b"mine\n".to_vec();
+        assert_eq!(state(&place.root), wanted);
+    }
+}
+
+#[test]
+fn a_folder_that_comes_back_has_its_permissions_and_what_was_not_tracked_stays() {
+    let changeset = diff(&before(), &after()).unwrap();
+    let place = Place::with(&before());
+    let folder = place.root.join("gone/deep");
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o775)).unwrap();
+    let stop = steps_of(&changeset).iter().rposition(|step| *step == "edit.operation").unwrap();
+    commit_watched(&place.target(), &changeset, &mut stopping_after(stop)).unwrap_err();
+    assert!(!folder.exists());
+    assert_eq!(recover(&place.target()).unwrap(), Recovery::RolledBack);
+    assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o775);
+    std::fs::write(folder.join("notes"), "mine\n").unwrap();
+    commit_changeset(&place.target(), &changeset).unwrap();
+    assert_eq!(std::fs::read(folder.join("notes")).unwrap(), b"mine\n");
+}
+
+#[test]
+fn a_device_or_fifo_in_place_of_a_file_stops_the_whole_change() {
+    let changeset = diff(&before(), &after()).unwrap();
+    let place = Place::with(&before());
+    std::fs::remove_file(place.root.join("change.txt")).unwrap();
+    let status = std::process::Command::new("mkfifo").arg(place.root.join("change.txt")).status().unwrap();
+    assert!(status.success());
+    let ended = commit_changeset(&place.target(), &changeset);
+    assert!(matches!(ended, Err(CommitError::Drift { why: "it is no file", .. })), "{ended:?}");
+    assert_eq!(std::fs::read(place.root.join("run.sh")).unwrap(), b"#!/bin/sh\n");
 }

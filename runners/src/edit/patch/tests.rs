@@ -41,3 +41,21 @@ fn damage_is_refused_with_its_line() {
         assert!(error.line >= line && !error.why.is_empty(), "{text:?}: {error}");
     }
 }
+
+#[test]
+fn what_git_stumbles_over_is_refused() {
+    let lone = "diff --git a/a b/a\ndiff --git a/a b/a\nnew file mode 100644\n--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x\n";
+    let swapped = "diff --git a/a b/a\n+++ b/a\n--- /dev/null\nnew file mode 100644\n@@ -0,0 +1 @@\n+x\n";
+    let late = "diff --git a/a b/a\n--- /dev/null\nnew file mode 100644\n+++ b/a\n@@ -0,0 +1 @@\n+x\n";
+    let same_mode = "diff --git a/a b/a\nold mode 100644\nnew mode 100644\n";
+    let damaged_way_back = "diff --git a/a b/a\nindex 0000000000000000000000000000000000000000..2e65efe2a145dda7ee51d1741299f848e5bf752e 100644\nGIT binary patch\nliteral 1\nIcmZPo000310RR91\n\nliteral 1\nHcmV?d00001\n\n";
+    for (name, text) in [
+        ("a lone first line", lone),
+        ("the new name first", swapped),
+        ("a mode after the names", late),
+        ("a change to the same mode", same_mode),
+        ("a damaged way back", damaged_way_back),
+    ] {
+        assert!(parse(text.as_bytes()).is_err(), "{name}");
+    }
+}
