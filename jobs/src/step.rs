@@ -142,6 +142,21 @@ pub struct EgressLine {
     pub bytes_down: u64,
     /// The command that asked.
     pub asked_by: String,
+    /// What was asked for, where the broker itself asked: a tunnel's inside is not visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Digest of what came whole from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// It came from this host's cache, and nothing passed the host's own network.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cached: bool,
+}
+
+/// So that a line says only what is remarkable.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What the container could and could not do, measured.

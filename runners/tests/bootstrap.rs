@@ -62,8 +62,7 @@ impl<'a> Run<'a> {
                 allowed,
                 // Registries of a test network may lie behind a mirror with an address of documentation.
                 trusted_networks: vec!["203.0.113.0/24".parse().unwrap(), "10.0.0.0/8".parse().unwrap()],
-                upstream: None,
-                bounds: EgressBounds::of(&limits),
+                ..EgressPolicy::of(EgressBounds::of(&limits))
             },
             limits: &limits,
             progress: &|_| {},

@@ -86,6 +86,11 @@ impl Refusal {
     pub fn not_allowed(why: impl Into<String>) -> Self {
         Self { status: 403, phrase: "Egress-Host-Not-Allowed", why: why.into() }
     }
+
+    /// A bound of the window is reached.
+    pub fn budget(why: impl Into<String>) -> Self {
+        Self { status: 403, phrase: "Egress-Budget-Spent", why: why.into() }
+    }
 }
 
 /// Reads a whole request head, which ends with an empty line.

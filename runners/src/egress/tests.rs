@@ -21,8 +21,7 @@ async fn world(trusted: &[&str], change: impl FnOnce(&mut EgressPolicy)) -> Worl
     let mut policy = EgressPolicy {
         allowed: [format!("localhost:{port}").parse().unwrap()].into(),
         trusted_networks: trusted.iter().map(|network| network.parse().unwrap()).collect(),
-        upstream: None,
-        bounds: EgressBounds::of(&jobs::job::Limits::default()),
+        ..EgressPolicy::of(EgressBounds::of(&jobs::job::Limits::default()))
     };
     change(&mut policy);
     let window = EgressWindow::open(&folder.path().join("egress"), policy).await.unwrap();

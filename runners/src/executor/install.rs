@@ -54,7 +54,7 @@ async fn install(cx: &Cx<'_>, provisioned: &Provisioned) -> Result<Bootstrapped,
         allowed,
         trusted_networks: engine.egress.trusted_networks.clone(),
         upstream: engine.egress.upstream.clone(),
-        bounds: EgressBounds::of(&cx.job().limits),
+        ..EgressPolicy::of(EgressBounds::of(&cx.job().limits))
     };
     let input = bootstrap::Input {
         sandbox: engine.sandbox.as_ref(),

@@ -24,7 +24,7 @@ async fn window(folder: &Path) -> EgressWindow {
         tunnels: 8,
     };
     let allowed = ["registry.example:443".parse().unwrap()].into();
-    let policy = EgressPolicy { allowed, trusted_networks: Vec::new(), upstream: None, bounds };
+    let policy = EgressPolicy { allowed, ..EgressPolicy::of(bounds) };
     EgressWindow::open(folder, policy).await.unwrap()
 }
 
