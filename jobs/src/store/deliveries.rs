@@ -1,7 +1,8 @@
 //! Webhook deliveries: durable before they are answered, unique by forge and delivery id.
 
+mod record;
+
 use crate::clock::Millis;
-use crate::digest::Digest;
 use crate::event::Event;
 use crate::forge::ForgeKind;
 use crate::id::Fence;
@@ -9,8 +10,10 @@ use crate::id::Fence;
 use super::db::{Db, Tx};
 use super::error::StoreError;
 use super::outbox::{self, NewMessage};
-use super::row::{MAX_LOST_CLAIMS, from_json, from_word, json, plain};
+use super::row::{MAX_LOST_CLAIMS, from_json, from_word, plain};
 use super::wake::Topic;
+
+pub(super) use record::{Prepared, record_all_in};
 
 /// What names a delivery.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -33,7 +36,8 @@ pub struct Delivery {
 /// Whether a delivery was seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recorded {
-    /// It is durable now and will be admitted. A redelivery of one that had failed is new again.
+    /// It is durable now and will be admitted, unless there is nothing to do on its event, which is
+    /// decided with it. A redelivery of one that had failed is new again.
     New,
     /// It was durable before; nothing changed.
     Known,
@@ -59,33 +63,9 @@ pub struct Ticket {
 /// Records one delivery. Under load use [`Ingest`](super::Ingest), which commits many at once.
 pub async fn record(db: &Db, delivery: &Delivery) -> Result<Recorded, StoreError> {
     let mut tx = db.write().await?;
-    let recorded = record_in(&mut tx, delivery).await?;
+    let recorded = record_all_in(&mut tx, &[&Prepared::of(delivery)]).await?;
     tx.commit().await?;
-    Ok(recorded)
-}
-
-pub(super) async fn record_in(tx: &mut Tx, delivery: &Delivery) -> Result<Recorded, StoreError> {
-    const SQL: &str = "INSERT INTO deliveries (forge, id, event, body, body_digest, received_at, state)
-        VALUES ($1, $2, $3, $4, $5, $6, 'received')
-        ON CONFLICT (forge, id) DO UPDATE
-        SET state = 'received', attempts = 0, not_before = 0, last_error = NULL
-        WHERE deliveries.state = 'failed'";
-    let body = delivery.body.as_slice();
-    let changed = execute!(
-        tx,
-        SQL,
-        delivery.key.forge.name(),
-        plain(&delivery.key.id),
-        json(&delivery.event),
-        body,
-        Digest::of(body).to_string(),
-        delivery.received_at,
-    )?;
-    if changed == 0 {
-        return Ok(Recorded::Known);
-    }
-    tx.ring(Topic::Deliveries);
-    Ok(Recorded::New)
+    Ok(recorded[0])
 }
 
 /// Claims the delivery that has waited longest, for `lease_ms`. `None` means: look again later.
@@ -162,10 +142,10 @@ pub async fn fail(
 
 /// The raw bytes of a delivery.
 pub async fn body(db: &Db, key: &DeliveryKey) -> Result<Option<Vec<u8>>, StoreError> {
-    const SQL: &str = "SELECT body FROM deliveries WHERE forge = $1 AND id = $2";
+    const SQL: &str = "SELECT packing, body FROM deliveries WHERE forge = $1 AND id = $2";
     let mut tx = db.read().await?;
-    let row = fetch_optional!(tx, (Vec<u8>,), SQL, key.forge.name(), key.id.as_str())?;
-    Ok(row.map(|(body,)| body))
+    let row = fetch_optional!(tx, (Option<String>, Vec<u8>), SQL, key.forge.name(), key.id.as_str())?;
+    row.map(|(packing, body)| record::unpacked(packing.as_deref(), body)).transpose()
 }
 
 /// Which of these ids of `forge` are durable; the others were missed.

@@ -11,13 +11,15 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::db::Db;
-use super::deliveries::{self, Delivery, Recorded};
+use super::deliveries::{self, Delivery, Prepared, Recorded};
 use super::error::StoreError;
 
 /// Deliveries of one transaction.
 const BATCH: usize = 256;
-/// Bytes of bodies that may wait; more are refused rather than kept.
+/// Bytes of rows that may wait; more are refused rather than kept.
 const WAITING_BYTES: usize = 128 << 20;
+/// A larger body is read and packed beside the tasks that serve.
+const LARGE: usize = 256 << 10;
 
 /// A delivery is not durable.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -36,7 +38,7 @@ pub enum IngestError {
 type Answer = oneshot::Sender<Result<Recorded, IngestError>>;
 
 struct Waiting {
-    delivery: Delivery,
+    row: Prepared,
     answer: Answer,
     /// Given back when the delivery is answered.
     _space: tokio::sync::OwnedSemaphorePermit,
@@ -62,10 +64,11 @@ impl Ingest {
 
     /// Returns once the delivery is durable, or with the reason why it is not known to be.
     pub async fn record(&self, delivery: Delivery) -> Result<Recorded, IngestError> {
-        let size = u32::try_from(delivery.body.len().clamp(1, WAITING_BYTES)).unwrap_or(u32::MAX);
+        let row = prepare(delivery).await.ok_or(IngestError::Closed)?;
+        let size = u32::try_from(row.size().clamp(1, WAITING_BYTES)).unwrap_or(u32::MAX);
         let space = Arc::clone(&self.space).try_acquire_many_owned(size).map_err(|_| IngestError::Busy)?;
         let (answer, answered) = oneshot::channel();
-        self.queue.try_send(Waiting { delivery, answer, _space: space }).map_err(
+        self.queue.try_send(Waiting { row, answer, _space: space }).map_err(
             |refused| match refused {
                 mpsc::error::TrySendError::Full(_) => IngestError::Busy,
                 mpsc::error::TrySendError::Closed(_) => IngestError::Closed,
@@ -73,6 +76,14 @@ impl Ingest {
         )?;
         answered.await.unwrap_or(Err(IngestError::Closed))
     }
+}
+
+/// The row; `None` where the process ends meanwhile.
+async fn prepare(delivery: Delivery) -> Option<Prepared> {
+    if delivery.body.len() < LARGE {
+        return Some(Prepared::of(&delivery));
+    }
+    tokio::task::spawn_blocking(move || Prepared::of(&delivery)).await.ok()
 }
 
 async fn commit_all(db: Db, mut waiting: mpsc::Receiver<Waiting>) {
@@ -101,21 +112,25 @@ async fn commit_all(db: Db, mut waiting: mpsc::Receiver<Waiting>) {
 }
 
 /// Writes the batch, and gives what became of each delivery in the batch's order.
-///
-/// The rows are written in the order of their keys: two nodes whose batches share deliveries would
-/// else wait for each other crosswise.
 async fn commit(db: &Db, batch: &[Waiting]) -> Result<Vec<Recorded>, StoreError> {
+    let key = |place: usize| {
+        let key = &batch[place].row.key;
+        (key.forge, key.id.as_str())
+    };
     let mut order: Vec<usize> = (0..batch.len()).collect();
-    let key = |place: usize| &batch[place].delivery.key;
-    order.sort_by(|&left, &right| (key(left).forge, &key(left).id).cmp(&(key(right).forge, &key(right).id)));
+    // Of deliveries with one key the first that came stays the first.
+    order.sort_by(|left, right| key(*left).cmp(&key(*right)));
+    order.dedup_by(|later, first| key(*later) == key(*first));
+    let rows: Vec<&Prepared> = order.iter().map(|place| &batch[*place].row).collect();
     let mut tx = db.write().await?;
-    let mut recorded = vec![Recorded::Known; batch.len()];
-    for place in order {
-        recorded[place] = deliveries::record_in(&mut tx, &batch[place].delivery).await?;
-    }
+    let written = deliveries::record_all_in(&mut tx, &rows).await?;
     crate::fault::point("before-delivery-commit");
     tx.commit().await?;
     crate::fault::point("after-delivery-commit");
+    let mut recorded = vec![Recorded::Known; batch.len()];
+    for (place, is) in order.into_iter().zip(written) {
+        recorded[place] = is;
+    }
     Ok(recorded)
 }
 

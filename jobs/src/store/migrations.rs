@@ -4,7 +4,10 @@ use sqlx::SqlSafeStr as _;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// Each file of `migrations/`, by its number. A merged one is never edited: its checksum is kept.
-const FILES: [(i64, &str, &str); 1] = [(1, "first", include_str!("../../../migrations/0001_first.sql"))];
+const FILES: [(i64, &str, &str); 2] = [
+    (1, "first", include_str!("../../../migrations/0001_first.sql")),
+    (2, "packed bodies", include_str!("../../../migrations/0002_packed_bodies.sql")),
+];
 
 /// What brings either database up to date.
 pub(super) fn migrator() -> Migrator {

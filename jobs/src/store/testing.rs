@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use crate::check::{Check, Tool};
 use crate::clock::Millis;
 use crate::digest::Digest;
-use crate::event::Event;
+use crate::event::{Event, PullRequestChange};
 use crate::forge::{Account, ForgeKind, PushTarget, Repository, Role, Subject};
 use crate::id::RunId;
 use crate::job::{AgentSpec, Goal, Guard, JobSpec, Limits, Request};
@@ -116,7 +116,11 @@ pub fn signed(text: &str) -> Signed {
 pub fn delivery(id: &str) -> Delivery {
     Delivery {
         key: DeliveryKey { forge: ForgeKind::Local, id: id.to_owned() },
-        event: Event::Ping,
+        event: Event::PullRequest {
+            repository: repository(),
+            number: 5,
+            change: PullRequestChange::Closed,
+        },
         body: b"{}".to_vec(),
         received_at: START,
     }

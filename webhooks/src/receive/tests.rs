@@ -61,32 +61,33 @@ fn request(signed: &SignedDelivery, body: Body) -> Request<Body> {
     request
 }
 
-const PING: &[u8] = br#"{"kind":"ping"}"#;
+/// Something that is left to be decided, and so can be looked for.
+const BODY: &[u8] = br#"{"kind":"pull-request","repository":{"forge":"local","owner":"a","name":"b","installation":0},"number":1,"change":"closed"}"#;
 
 #[tokio::test]
 async fn a_signed_delivery_is_durable_before_it_is_accepted() {
     let world = world().await;
-    assert_eq!(world.deliver(&world.signed("one", PING)).await, StatusCode::ACCEPTED);
+    assert_eq!(world.deliver(&world.signed("one", BODY)).await, StatusCode::ACCEPTED);
     let stored = world.stored().await;
     assert_eq!(stored.len(), 1);
-    assert_eq!(stored[0].event, jobs::event::Event::Ping);
+    assert!(matches!(stored[0].event, jobs::event::Event::PullRequest { number: 1, .. }));
     let body = deliveries::body(&world.db, &stored[0].ticket.key).await.unwrap();
-    assert_eq!(body.unwrap(), PING, "the raw bytes are kept");
+    assert_eq!(body.unwrap(), BODY, "the raw bytes are kept");
 }
 
 #[tokio::test]
 async fn d2_what_is_not_signed_is_401_and_leaves_nothing() {
     let world = world().await;
-    let mut none = world.signed("one", PING);
+    let mut none = world.signed("one", BODY);
     none.headers.remove("x-hub-signature-256");
     let mut old = none.clone();
     old.headers.insert("x-hub-signature", "sha1=01dc10d0c83e72ed246219cdd91669667fe2ca59".parse().unwrap());
-    let mut other = world.signed("one", PING);
+    let mut other = world.signed("one", BODY);
     other.body.push(b' ');
     for signed in [none, old, other] {
         assert_eq!(world.deliver(&signed).await, StatusCode::UNAUTHORIZED);
     }
-    let mut nameless = world.signed("one", PING);
+    let mut nameless = world.signed("one", BODY);
     nameless.headers.remove("x-github-delivery");
     assert_eq!(world.deliver(&nameless).await, StatusCode::BAD_REQUEST);
     assert!(world.stored().await.is_empty());
@@ -95,7 +96,7 @@ async fn d2_what_is_not_signed_is_401_and_leaves_nothing() {
 #[tokio::test]
 async fn d3_a_body_over_the_limit_is_413_whatever_it_announces() {
     let world = world().await;
-    let mut announced = world.signed("one", PING);
+    let mut announced = world.signed("one", BODY);
     announced.headers.insert(CONTENT_LENGTH, "25000001".parse().unwrap());
     assert_eq!(world.deliver(&announced).await, StatusCode::PAYLOAD_TOO_LARGE);
     // Chunked without end: the reader stops at the limit and takes no more chunks.
@@ -105,7 +106,7 @@ async fn d3_a_body_over_the_limit_is_413_whatever_it_announces() {
         counted.fetch_add(chunk.len(), std::sync::atomic::Ordering::SeqCst);
         Ok::<_, std::convert::Infallible>(chunk)
     });
-    let request = request(&world.signed("two", PING), Body::from_stream(endless));
+    let request = request(&world.signed("two", BODY), Body::from_stream(endless));
     assert_eq!(world.send(request).await, StatusCode::PAYLOAD_TOO_LARGE);
     assert!(taken.load(std::sync::atomic::Ordering::SeqCst) <= MAX_BODY_BYTES + 200_000);
     assert!(world.stored().await.is_empty());
@@ -126,7 +127,7 @@ async fn d3_a_body_that_does_not_arrive_is_408() {
     door.read_time = Duration::from_millis(1);
     let stalled = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(Bytes::from_static(b"{"))])
         .chain(futures_util::stream::pending());
-    let request = request(&world.signed("one", PING), Body::from_stream(stalled));
+    let request = request(&world.signed("one", BODY), Body::from_stream(stalled));
     let answer = router(door).oneshot(request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
 }
@@ -138,7 +139,7 @@ async fn d3_a_body_that_breaks_off_is_400() {
         Ok(Bytes::from_static(b"{")),
         Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)),
     ]);
-    let request = request(&world.signed("one", PING), Body::from_stream(broken));
+    let request = request(&world.signed("one", BODY), Body::from_stream(broken));
     assert_eq!(world.send(request).await, StatusCode::BAD_REQUEST);
 }
 
@@ -146,14 +147,14 @@ async fn d3_a_body_that_breaks_off_is_400() {
 async fn d3_a_form_is_415() {
     let world = world().await;
     for kind in [Some("application/x-www-form-urlencoded"), Some("text/json"), Some(""), None] {
-        let mut signed = world.signed("one", PING);
+        let mut signed = world.signed("one", BODY);
         signed.headers.remove(CONTENT_TYPE);
         if let Some(kind) = kind {
             signed.headers.insert(CONTENT_TYPE, kind.parse().unwrap());
         }
         assert_eq!(world.deliver(&signed).await, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{kind:?}");
     }
-    let mut signed = world.signed("one", PING);
+    let mut signed = world.signed("one", BODY);
     signed.headers.insert(CONTENT_TYPE, "Application/JSON; charset=utf-8".parse().unwrap());
     assert_eq!(world.deliver(&signed).await, StatusCode::ACCEPTED);
 }
@@ -162,9 +163,9 @@ async fn d3_a_form_is_415() {
 async fn d3_bodies_that_wait_do_not_fill_the_memory() {
     let world = world().await;
     let mut door = door(&world);
-    door.space = Arc::new(Semaphore::new(PING.len() - 1));
-    let signed = world.signed("one", PING);
-    let answer = router(door).oneshot(request(&signed, Body::from(PING))).await.unwrap();
+    door.space = Arc::new(Semaphore::new(BODY.len() - 1));
+    let signed = world.signed("one", BODY);
+    let answer = router(door).oneshot(request(&signed, Body::from(BODY))).await.unwrap();
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(answer.headers()[RETRY_AFTER], "30");
 }
@@ -178,8 +179,8 @@ async fn d4_what_cannot_be_made_durable_is_503() {
     dead_task.abort();
     assert!(dead_task.await.unwrap_err().is_cancelled());
     let door = Door::new(vec![(ForgeKind::Local, inbound)], dead, Arc::new(ManualClock::at(0)));
-    let signed = world.signed("one", PING);
-    let answer = router(door).oneshot(request(&signed, Body::from(PING))).await.unwrap();
+    let signed = world.signed("one", BODY);
+    let answer = router(door).oneshot(request(&signed, Body::from(BODY))).await.unwrap();
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(world.stored().await.is_empty());
 }
@@ -187,7 +188,7 @@ async fn d4_what_cannot_be_made_durable_is_503() {
 #[tokio::test]
 async fn d5_the_same_delivery_twice_at_once_is_one() {
     let world = world().await;
-    let signed = world.signed("one", PING);
+    let signed = world.signed("one", BODY);
     let (first, second) = tokio::join!(world.deliver(&signed), world.deliver(&signed));
     let mut answers = [first, second];
     answers.sort();
@@ -198,7 +199,7 @@ async fn d5_the_same_delivery_twice_at_once_is_one() {
 #[tokio::test]
 async fn d6_a_redelivery_of_what_failed_before_admission_is_new_again() {
     let world = world().await;
-    let signed = world.signed("one", PING);
+    let signed = world.signed("one", BODY);
     assert_eq!(world.deliver(&signed).await, StatusCode::ACCEPTED);
     assert_eq!(world.stored().await.len(), 1, "counting marks it failed");
     assert_eq!(world.deliver(&signed).await, StatusCode::ACCEPTED);
@@ -208,8 +209,8 @@ async fn d6_a_redelivery_of_what_failed_before_admission_is_new_again() {
 #[tokio::test]
 async fn another_forge_or_method_has_no_door() {
     let world = world().await;
-    let signed = world.signed("one", PING);
-    let mut elsewhere = request(&signed, Body::from(PING));
+    let signed = world.signed("one", BODY);
+    let mut elsewhere = request(&signed, Body::from(BODY));
     *elsewhere.uri_mut() = "/webhooks/github".parse().unwrap();
     assert_eq!(world.send(elsewhere).await, StatusCode::NOT_FOUND);
     let mut read = request(&signed, Body::empty());

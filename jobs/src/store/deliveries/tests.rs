@@ -1,5 +1,6 @@
 use super::super::testing::{LEASE, START, delivery, each_db};
 use super::*;
+use crate::event::Event;
 
 #[tokio::test]
 async fn one_delivery_id_is_recorded_once_however_often_it_comes() {
@@ -22,11 +23,51 @@ async fn one_delivery_id_is_recorded_once_however_often_it_comes() {
 }
 
 #[tokio::test]
+async fn what_needs_nothing_done_is_decided_with_its_arrival() {
+    each_db(async |db| {
+        let why = "nothing is done on \0 stars".to_owned();
+        for (id, event) in [("ping", Event::Ping), ("star", Event::Ignored { why })] {
+            let delivery = Delivery { event, ..delivery(id) };
+            assert_eq!(record(&db, &delivery).await.unwrap(), Recorded::New);
+            assert_eq!(record(&db, &delivery).await.unwrap(), Recorded::Known);
+        }
+        assert!(claim(&db, "node", LEASE, START + 9 * LEASE).await.unwrap().is_none());
+        let ids = ["ping".to_owned(), "star".to_owned()];
+        assert_eq!(known(&db, ForgeKind::Local, &ids).await.unwrap(), ids, "a sweep does not fetch them");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_of_any_size_is_recorded_whole() {
+    each_db(async |db| {
+        for (size, already) in [(1, 0), (3, 1), (90, 3), (151, 90)] {
+            let rows: Vec<_> = (0..size).map(|at| Prepared::of(&delivery(&format!("{at:03}")))).collect();
+            let mut tx = db.write().await.unwrap();
+            let recorded = record_all_in(&mut tx, &rows.iter().collect::<Vec<_>>()).await.unwrap();
+            tx.commit().await.unwrap();
+            let known = recorded.iter().take_while(|is| **is == Recorded::Known).count();
+            let new = recorded.iter().filter(|is| **is == Recorded::New).count();
+            assert_eq!((known, new), (already, size - already));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_raw_body_is_kept() {
     each_db(async |db| {
-        let delivery = Delivery { body: b"\0\xff raw \r\n".to_vec(), ..delivery("raw") };
-        record(&db, &delivery).await.unwrap();
-        assert_eq!(body(&db, &delivery.key).await.unwrap(), Some(delivery.body));
+        for (id, raw) in [("raw", b"\0\xff raw \r\n".to_vec()), ("none", Vec::new()), ("long", vec![7; 300_000])] {
+            let delivery = Delivery { body: raw, ..delivery(id) };
+            record(&db, &delivery).await.unwrap();
+            assert_eq!(body(&db, &delivery.key).await.unwrap(), Some(delivery.body));
+        }
+        const OLD: &str = "UPDATE deliveries SET packing = NULL, body = $1 WHERE id = 'raw'";
+        let mut tx = db.write().await.unwrap();
+        execute!(tx, OLD, b"as it was".as_slice()).unwrap();
+        tx.commit().await.unwrap();
+        let delivery = delivery("raw");
+        assert_eq!(body(&db, &delivery.key).await.unwrap().unwrap(), b"as it was");
         let other = DeliveryKey { id: "other".to_owned(), ..delivery.key };
         assert_eq!(body(&db, &other).await.unwrap(), None);
     })

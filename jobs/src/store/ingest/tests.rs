@@ -39,11 +39,12 @@ async fn what_cannot_be_made_durable_is_an_error() {
 #[tokio::test]
 async fn more_bytes_than_may_wait_are_refused_at_once() {
     let (queue, _not_taken) = mpsc::channel(8);
-    let ingest = Ingest { queue, space: Arc::new(Semaphore::new(10)) };
-    let first = ingest.record(Delivery { body: vec![0; 8], ..delivery("one") });
+    let two = Prepared::of(&delivery("one")).size() * 2;
+    let ingest = Ingest { queue, space: Arc::new(Semaphore::new(two - 1)) };
+    let first = ingest.record(delivery("one"));
     let mut first = std::pin::pin!(first);
     assert!(futures_poll(first.as_mut()).await.is_pending());
-    let second = ingest.record(Delivery { body: vec![0; 3], ..delivery("two") }).await;
+    let second = ingest.record(delivery("two")).await;
     assert!(matches!(second, Err(IngestError::Busy)), "{second:?}");
 }
 
