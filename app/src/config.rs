@@ -39,6 +39,9 @@ pub struct Server {
     /// Whether all who reach the service may read the pages and bundles of GitHub's repositories,
     /// which may be private. Those of the local forge are always open.
     pub open_pages: bool,
+    /// File of the token with which CI reads `/api/v1` about repositories whose pages are not open;
+    /// or the variable `WHIPSTITCH_READ_TOKEN`. Without one, nobody does.
+    pub read_token_file: Option<PathBuf>,
 }
 
 impl Default for Server {
@@ -50,6 +53,7 @@ impl Default for Server {
             database: None,
             concurrency: 1,
             open_pages: false,
+            read_token_file: None,
         }
     }
 }
@@ -157,6 +161,7 @@ impl Config {
 
     fn resolve(&mut self, folder: &Path) {
         let mut paths = vec![&mut self.server.data_folder];
+        paths.extend(self.server.read_token_file.as_mut());
         paths.extend(self.signing.key_file.as_mut());
         if let Some(github) = &mut self.github {
             paths.extend(github.private_key_file.as_mut());
@@ -222,6 +227,7 @@ impl Config {
             faults
                 .push(fault("server.database", "use sqlite://FILE or postgres://USER@HOST/NAME".to_owned()));
         }
+        faults.extend(self.read_token(variable).err());
         if let Some(github) = &self.github {
             if github.app_id <= 0 {
                 faults.push(fault("github.app_id", "use the number on the app's settings page".to_owned()));
@@ -261,6 +267,18 @@ impl Config {
         faults
     }
 
+    /// The token with which CI reads, where there is one; refuses an empty one.
+    pub fn read_token(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<SecretString>, Fault> {
+        let file = self.server.read_token_file.as_deref();
+        if file.is_none() && variable(READ_TOKEN).is_none() {
+            return Ok(None);
+        }
+        secret("server.read_token_file", file, variable, READ_TOKEN).map(Some)
+    }
+
     /// The database's URL.
     pub fn database(&self) -> String {
         match &self.server.database {
@@ -282,6 +300,8 @@ impl Config {
     }
 }
 
+/// The variable of the token with which CI reads.
+pub const READ_TOKEN: &str = "WHIPSTITCH_READ_TOKEN";
 /// The variable of the GitHub App's private key.
 pub const GITHUB_KEY: &str = "WHIPSTITCH_GITHUB_PRIVATE_KEY";
 /// The variable of the GitHub App's webhook secret.

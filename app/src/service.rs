@@ -41,6 +41,7 @@ pub struct Service {
     inbound: Vec<(ForgeKind, Arc<dyn Inbound>)>,
     source: Arc<dyn Source>,
     secrets: Vec<SecretString>,
+    read_token: Option<SecretString>,
 }
 
 impl Service {
@@ -65,6 +66,7 @@ impl Service {
             inbound: Vec::new(),
             source: Arc::new(Sources::default()),
             secrets: Vec::new(),
+            read_token: None,
             config,
         };
         service.connect()?;
@@ -115,9 +117,17 @@ impl Service {
             self.github = Some(forge.clone());
             forges.push(Arc::new(forge));
         }
+        let read_token = self.config.read_token(variable);
+        self.read_token = read_token.map_err(|fault| anyhow::anyhow!("{fault}"))?;
+        self.secrets.extend(self.read_token.clone());
         self.forges = Forges::new(forges);
         self.source = Arc::new(sources);
         Ok(())
+    }
+
+    /// The token with which CI reads about repositories whose pages are not open.
+    pub fn read_token(&self) -> Option<&SecretString> {
+        self.read_token.as_ref()
     }
 
     /// What reporting needs.

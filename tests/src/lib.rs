@@ -2,8 +2,10 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod dice;
 pub mod git;
 pub mod github;
+pub mod peers;
 pub mod scripted;
 pub mod story;
 

@@ -7,7 +7,7 @@ pub mod authorize;
 pub mod command;
 pub mod forge;
 pub mod github;
-mod links;
+pub mod links;
 pub mod local;
 pub mod offer;
 mod protected;

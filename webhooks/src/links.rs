@@ -4,12 +4,12 @@ use jobs::id::RunId;
 use url::Url;
 
 /// The page of a run.
-pub(crate) fn run(public_url: &Url, run: &RunId) -> Option<String> {
+pub fn run(public_url: &Url, run: &RunId) -> Option<String> {
     below(public_url, &["runs", run.as_str()])
 }
 
 /// The bundle of a run's receipts.
-pub(crate) fn bundle(public_url: &Url, run: &RunId) -> Option<String> {
+pub fn bundle(public_url: &Url, run: &RunId) -> Option<String> {
     below(public_url, &["runs", run.as_str(), "bundle"])
 }
 

@@ -93,6 +93,15 @@ pub fn verified(view: &RunView) -> Result<Offer, NoOffer> {
     Ok(Offer { patch, changeset, tree, seal: seal.signed.digest(), paths })
 }
 
+/// The commit that an authorized push of the run's patch made.
+pub fn pushed(view: &RunView) -> Option<&CommitId> {
+    view.authorizations.iter().find_map(|recorded| match &recorded.result {
+        Some(PushResult::Pushed { commit }) => Some(commit),
+        Some(PushResult::Refused { .. } | PushResult::Uncertain { .. } | PushResult::Declined { .. })
+        | None => None,
+    })
+}
+
 /// The patch that may be authorized now.
 pub fn open(view: &RunView) -> Result<Offer, NoOffer> {
     let offer = verified(view)?;

@@ -33,6 +33,7 @@ use crate::forge::{Comment, Forge, ForgeError, Forges};
 use crate::offer;
 
 pub use check::{Material, NAME, check_run, pushed_check_run};
+pub use evidence::baseline;
 pub use mask::Mask;
 
 /// How long a message belongs to its sender.

@@ -1,5 +1,6 @@
-//! The service's doors: the webhook endpoint, and pages that people read.
+//! The service's doors: the webhook endpoint, pages that people read, and what CI reads.
 
+mod api;
 mod run_page;
 mod session;
 mod verifier;
@@ -42,7 +43,8 @@ pub fn router(service: Arc<Service>, door: Door) -> Router {
         .route("/runs/{run}/apply", post(run_page::apply))
         .route("/runs/{run}/reject", post(run_page::reject))
         .fallback(|| async { Fault::NotFound })
-        .with_state(service);
+        .with_state(Arc::clone(&service))
+        .nest("/api/v1", api::router(service));
     let header = |name: HeaderName, value: &'static str| {
         SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
     };

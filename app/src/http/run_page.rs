@@ -7,7 +7,6 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use jobs::authorization::PushResult;
 use jobs::forge::Account;
 use jobs::step::StepState;
 use jobs::store::RunView;
@@ -99,13 +98,8 @@ pub async fn show(
 }
 
 fn offer_of(service: &Service, view: &RunView, account: Option<Account>) -> Offer {
-    let pushed = view.authorizations.iter().find_map(|recorded| match &recorded.result {
-        Some(PushResult::Pushed { commit }) => Some(commit.to_string()),
-        Some(PushResult::Refused { .. } | PushResult::Declined { .. } | PushResult::Uncertain { .. })
-        | None => None,
-    });
-    if let Some(commit) = pushed {
-        return Offer::Pushed { commit };
+    if let Some(commit) = offer::pushed(view) {
+        return Offer::Pushed { commit: commit.to_string() };
     }
     if offer::open(view).is_err() {
         return Offer::None;

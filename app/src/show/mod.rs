@@ -26,16 +26,24 @@ pub fn utc(at: Millis) -> String {
 
 /// The check run as the forge is told it.
 pub fn check_of(service: &Service, view: &RunView) -> CheckRun {
+    with_material(service, view, |material| report::check_run(view, material))
+}
+
+/// The check run of the commit that the run's push made, as the forge is told it.
+pub fn pushed_check_of(service: &Service, view: &RunView) -> Option<CheckRun> {
+    with_material(service, view, |material| report::pushed_check_run(view, material))
+}
+
+fn with_material<T>(service: &Service, view: &RunView, render: impl FnOnce(&report::Material<'_>) -> T) -> T {
     let (key_id, mask) = (service.signer.key_id(), service.mask());
-    let material = report::Material {
+    render(&report::Material {
         patch: patch_of(service, view),
         key_id: Some(&key_id),
         public_url: Some(&service.public_url),
         head: None,
         mask: &mask,
         now: service.clock.now(),
-    };
-    report::check_run(view, &material)
+    })
 }
 
 /// The last verified patch.

@@ -68,12 +68,10 @@ impl Ingest {
         let size = u32::try_from(row.size().clamp(1, WAITING_BYTES)).unwrap_or(u32::MAX);
         let space = Arc::clone(&self.space).try_acquire_many_owned(size).map_err(|_| IngestError::Busy)?;
         let (answer, answered) = oneshot::channel();
-        self.queue.try_send(Waiting { row, answer, _space: space }).map_err(
-            |refused| match refused {
-                mpsc::error::TrySendError::Full(_) => IngestError::Busy,
-                mpsc::error::TrySendError::Closed(_) => IngestError::Closed,
-            },
-        )?;
+        self.queue.try_send(Waiting { row, answer, _space: space }).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => IngestError::Busy,
+            mpsc::error::TrySendError::Closed(_) => IngestError::Closed,
+        })?;
         answered.await.unwrap_or(Err(IngestError::Closed))
     }
 }

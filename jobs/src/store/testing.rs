@@ -116,11 +116,7 @@ pub fn signed(text: &str) -> Signed {
 pub fn delivery(id: &str) -> Delivery {
     Delivery {
         key: DeliveryKey { forge: ForgeKind::Local, id: id.to_owned() },
-        event: Event::PullRequest {
-            repository: repository(),
-            number: 5,
-            change: PullRequestChange::Closed,
-        },
+        event: Event::PullRequest { repository: repository(), number: 5, change: PullRequestChange::Closed },
         body: b"{}".to_vec(),
         received_at: START,
     }

@@ -1,6 +1,7 @@
 //! A run with all that belongs to it, as one moment's picture: what pages, check runs and the command
 //! line render from.
 
+use crate::authorization::PushResult;
 use crate::clock::Millis;
 use crate::forge::{ForgeKind, Repository};
 use crate::id::{CommitId, Fence, JobId, RunId};
@@ -9,7 +10,7 @@ use crate::run::RunState;
 
 use super::db::{Db, Tx};
 use super::error::StoreError;
-use super::row::{from_json, parse, plain};
+use super::row::{from_json, json, parse, plain};
 use super::runs::HaltRequest;
 use super::{authorizations, launches, outbox, receipts, steps};
 
@@ -118,6 +119,28 @@ pub async fn of_subject(
     rows.into_iter().map(summary).collect()
 }
 
+/// The runs about a commit of a repository of this name on any forge, newest first, at most `limit`:
+/// those that were asked to repair it, and the one whose push made it.
+pub async fn of_commit(
+    db: &Db,
+    owner: &str,
+    name: &str,
+    commit: &CommitId,
+    limit: u32,
+) -> Result<Vec<RunSummary>, StoreError> {
+    const SQL: &str = summaries!(
+        "WHERE jobs.owner = $1 AND jobs.name = $2 AND runs.id IN (
+            SELECT runs.id FROM runs JOIN jobs ON jobs.id = runs.job WHERE jobs.head = $3
+            UNION SELECT run FROM authorizations WHERE substr(result, 1, 120) = $4)
+         ORDER BY runs.created_at DESC, runs.id DESC LIMIT $5"
+    );
+    let pushed = json(&PushResult::Pushed { commit: commit.clone() });
+    let mut tx = db.read().await?;
+    let rows =
+        fetch_all!(tx, Row, SQL, plain(owner), plain(name), commit.as_str(), pushed, i64::from(limit))?;
+    rows.into_iter().map(summary).collect()
+}
+
 /// The run that a check run of the forge belongs to.
 pub async fn by_check_run(db: &Db, forge: ForgeKind, external_id: &str) -> Result<Option<RunId>, StoreError> {
     const SQL: &str = "SELECT run FROM check_runs WHERE forge = $1 AND external_id = $2";
@@ -154,3 +177,6 @@ impl RunSummary {
         &self.job.head
     }
 }
+
+#[cfg(test)]
+mod tests;

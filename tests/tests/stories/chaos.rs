@@ -5,25 +5,13 @@
 //! `WHIPSTITCH_CHAOS_ROUNDS` asks for more rounds, `WHIPSTITCH_CHAOS_FIRST` for other ones; a round
 //! is repeated exactly by its number.
 
+use e2e::dice::Dice;
 use e2e::github::{Answered, Failure, Fault};
 use e2e::scripted::Script;
 use e2e::story::{On, Post, World};
 use jobs::authorization::PushResult;
 use jobs::message::MessageState;
 use jobs::store::{deliveries, outbox};
-
-/// Numbers that look random and are the same for the same seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % sides
-    }
-}
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().map_or(otherwise, |text| text.parse().expect("a number"))
@@ -38,7 +26,7 @@ async fn whatever_fails_there_is_one_job_one_check_run_and_at_most_one_push() {
 }
 
 async fn play(round: u64) {
-    let (mut dice, world) = (Dice(round), World::new(On::GitHub).await.unwrap());
+    let (mut dice, world) = (Dice::of(round), World::new(On::GitHub).await.unwrap());
     let head = world.head();
     trouble(&world, &mut dice);
     ask(&world, &mut dice, "ada", "/whipstitch fix").await;

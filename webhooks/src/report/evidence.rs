@@ -11,7 +11,7 @@ use crate::offer;
 use crate::text::one_line;
 
 /// The checks on the tree as it was admitted.
-pub(super) fn baseline(view: &RunView) -> Option<&Checked> {
+pub fn baseline(view: &RunView) -> Option<&Checked> {
     view.steps.iter().find_map(|step| match &step.state {
         StepState::Done { output } => match output.as_ref() {
             Output::Baseline { checked } => Some(checked),

@@ -65,9 +65,7 @@ pub(super) fn unpacked(packing: Option<&str>, body: Vec<u8>) -> Result<Vec<u8>, 
     let corrupt = |why: String| StoreError::Corrupt { what: "a delivery's body", why };
     match packing {
         None => Ok(body),
-        Some(LZ4) => {
-            lz4_flex::decompress_size_prepended(&body).map_err(|error| corrupt(error.to_string()))
-        }
+        Some(LZ4) => lz4_flex::decompress_size_prepended(&body).map_err(|error| corrupt(error.to_string())),
         Some(other) => Err(corrupt(format!("packed by {other}"))),
     }
 }
@@ -124,7 +122,8 @@ async fn record_group(tx: &mut Tx, rows: &[&Prepared]) -> Result<Vec<Recorded>, 
 /// The statement that writes so many rows; it holds nothing but numbered places.
 fn statement(rows: usize) -> String {
     let row = |row: usize| {
-        let places: Vec<String> = (1..=COLUMNS).map(|column| format!("${}", row * COLUMNS + column)).collect();
+        let places: Vec<String> =
+            (1..=COLUMNS).map(|column| format!("${}", row * COLUMNS + column)).collect();
         format!("({})", places.join(", "))
     };
     let values: Vec<String> = (0..rows).map(row).collect();

@@ -57,7 +57,9 @@ async fn a_batch_of_any_size_is_recorded_whole() {
 #[tokio::test]
 async fn the_raw_body_is_kept() {
     each_db(async |db| {
-        for (id, raw) in [("raw", b"\0\xff raw \r\n".to_vec()), ("none", Vec::new()), ("long", vec![7; 300_000])] {
+        for (id, raw) in
+            [("raw", b"\0\xff raw \r\n".to_vec()), ("none", Vec::new()), ("long", vec![7; 300_000])]
+        {
             let delivery = Delivery { body: raw, ..delivery(id) };
             record(&db, &delivery).await.unwrap();
             assert_eq!(body(&db, &delivery.key).await.unwrap(), Some(delivery.body));
