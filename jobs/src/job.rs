@@ -21,6 +21,18 @@ pub struct Limits {
     /// Seconds that the egress window may stand open.
     pub egress_seconds: u64,
     pub egress_bytes: u64,
+    /// How often a check whose tests changed their state is run again on the unchanged tree, to find those
+    /// that do so by themselves. Left out of the form where it is the usual number, so that a job keeps its
+    /// id and a reader that does not know the member yet takes the job.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub reruns: u32,
+}
+
+const USUAL_RERUNS: u32 = 2;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_usual(reruns: &u32) -> bool {
+    *reruns == USUAL_RERUNS
 }
 
 impl Default for Limits {
@@ -35,6 +47,7 @@ impl Default for Limits {
             max_tokens: 500_000,
             egress_seconds: 600,
             egress_bytes: 2 << 30,
+            reruns: USUAL_RERUNS,
         }
     }
 }
@@ -90,6 +103,12 @@ pub struct Guard {
     pub protected_paths: Vec<String>,
     pub authorization_hours: u32,
     pub allow_suppressions: bool,
+    /// Whether a repair may take away or rewrite what tests say. A test that ran must run still.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_test_changes: bool,
+    /// Whether a repair may change the files that decide how checks run, and their thresholds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_check_changes: bool,
 }
 
 impl Default for Guard {
@@ -100,6 +119,8 @@ impl Default for Guard {
             protected_paths: crate::policy::default_protected_paths(),
             authorization_hours: 24,
             allow_suppressions: false,
+            allow_test_changes: false,
+            allow_check_changes: false,
         }
     }
 }

@@ -114,6 +114,8 @@ impl Limits {
             max_tokens: self.max_tokens.min(caps.max_tokens),
             egress_seconds: self.egress_seconds.min(caps.egress_seconds),
             egress_bytes: self.egress_bytes.min(caps.egress_bytes),
+            // More of them only make a verdict harder to reach, within the same time.
+            reruns: self.reruns,
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::id::{LaunchId, TreeId};
 use crate::run::Phase;
-use crate::verdict::{Checked, Verdict};
+use crate::verdict::{Checked, NamedTest, Verdict};
 
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -112,6 +112,9 @@ pub enum Output {
         /// folder: what a push writes.
         #[serde(default)]
         changeset: Option<Digest>,
+        /// The tests whose state differed over runs of the unchanged tree: nothing is claimed of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        flaky: Vec<NamedTest>,
     },
     Governed {
         go: bool,

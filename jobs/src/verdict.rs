@@ -152,6 +152,13 @@ impl Checked {
     }
 }
 
+/// A test of a check; of a check that names none of its tests the id is empty.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct NamedTest {
+    pub check: String,
+    pub id: String,
+}
+
 /// What comparing the baseline with the changed tree proves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is", content = "why")]

@@ -203,7 +203,7 @@ fn after(known: &mut Known, goal: Goal, iteration: u32, output: &Output) -> Next
             });
             Next::Verify { iteration }
         }
-        Output::Verified { checked, verdict, patch, changeset } => {
+        Output::Verified { checked, verdict, patch, changeset, .. } => {
             known.checked.push(checked.clone());
             known.open.push(open_after(known, checked, verdict));
             known.verdict = Some(verdict.clone());

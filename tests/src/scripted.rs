@@ -169,7 +169,8 @@ impl AtWork<'_> {
         self.keep(ReceiptKind::Apply, receipt, Some(patch)).await;
         let checked = green(&self.claimed.job.checks);
         let verdict = Verdict::Repaired;
-        let verified = Output::Verified { checked, verdict, patch: Some(patch), changeset: Some(changeset) };
+        let (patch, changeset) = (Some(patch), Some(changeset));
+        let verified = Output::Verified { checked, verdict, patch, changeset, flaky: Vec::new() };
         self.done(StepKind::Verify, verified).await;
         after
     }

@@ -9,7 +9,7 @@ use jobs::run::{Outcome, RunState};
 use jobs::step::{Output, StepState};
 use jobs::store::RunView;
 use jobs::store::receipts::ReceiptKind;
-use jobs::verdict::{Checked, Verdict};
+use jobs::verdict::{Checked, NamedTest, Verdict};
 
 /// A verified patch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,14 +51,16 @@ pub struct LastVerified<'a> {
     pub verdict: &'a Verdict,
     pub patch: Option<Digest>,
     pub changeset: Option<Digest>,
+    /// The tests that were red and green on the unchanged tree.
+    pub flaky: &'a [NamedTest],
 }
 
 /// The last verification that was done, if any.
 pub fn last_verified(view: &RunView) -> Option<LastVerified<'_>> {
     view.steps.iter().rev().find_map(|step| match &step.state {
         StepState::Done { output } => match output.as_ref() {
-            Output::Verified { checked, verdict, patch, changeset } => {
-                Some(LastVerified { checked, verdict, patch: *patch, changeset: *changeset })
+            Output::Verified { checked, verdict, patch, changeset, flaky } => {
+                Some(LastVerified { checked, verdict, patch: *patch, changeset: *changeset, flaky })
             }
             Output::Provisioned { .. }
             | Output::Bootstrapped { .. }

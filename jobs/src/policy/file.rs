@@ -69,6 +69,7 @@ struct LimitsTable {
     tokens: Option<Spanned<u64>>,
     egress_seconds: Option<Spanned<u64>>,
     egress_mib: Option<Spanned<u64>>,
+    reruns: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +87,8 @@ struct GuardTable {
     protected_paths: Option<Spanned<Vec<String>>>,
     authorization_hours: Option<Spanned<u64>>,
     allow_suppressions: Option<bool>,
+    allow_test_changes: Option<bool>,
+    allow_check_changes: Option<bool>,
 }
 
 /// Reads the whole file, or says where the first fault is.
@@ -212,6 +215,7 @@ impl Reader<'_> {
     fn limits(&self, table: LimitsTable) -> Result<Limits, PolicyError> {
         let default = Limits::default();
         let iterations = self.number(table.iterations, 1..=100, default.max_iterations.into())?;
+        let reruns = self.number(table.reruns, 0..=10, default.reruns.into())?;
         Ok(Limits {
             max_runtime_ms: self.number(table.runtime_minutes, 1..=1440, default.max_runtime_ms / 60_000)?
                 * 60_000,
@@ -224,6 +228,7 @@ impl Reader<'_> {
             max_tokens: self.number(table.tokens, 0..=100_000_000, default.max_tokens)?,
             egress_seconds: self.number(table.egress_seconds, 0..=DAY_SECONDS, default.egress_seconds)?,
             egress_bytes: self.number(table.egress_mib, 0..=1 << 20, default.egress_bytes >> 20)? << 20,
+            reruns: u32::try_from(reruns).expect("at most 10"),
         })
     }
 
@@ -264,6 +269,8 @@ impl Reader<'_> {
             protected_paths,
             authorization_hours: u32::try_from(hours).expect("at most 720"),
             allow_suppressions: table.allow_suppressions.unwrap_or(default.allow_suppressions),
+            allow_test_changes: table.allow_test_changes.unwrap_or(default.allow_test_changes),
+            allow_check_changes: table.allow_check_changes.unwrap_or(default.allow_check_changes),
         })
     }
 

@@ -52,7 +52,7 @@ fn a_fault_names_line_and_column_and_what_is_right() {
     insta::assert_snapshot!(lines.join("\n"), @r#"
     .github/whipstitch.toml:2:14: 0 is not between 1 and 100
     .github/whipstitch.toml:2:19: invalid type: string "long", expected a whole number
-    .github/whipstitch.toml:2:1: unknown key `retries`, expected one of `runtime_minutes`, `iterations`, `patch_kib`, `changed_files`, `memory_mib`, `processes`, `tokens`, `egress_seconds`, `egress_mib`
+    .github/whipstitch.toml:2:1: unknown key `retries`, expected one of `runtime_minutes`, `iterations`, `patch_kib`, `changed_files`, `memory_mib`, `processes`, `tokens`, `egress_seconds`, `egress_mib`, `reruns`
     .github/whipstitch.toml:1:2: unknown key `trigger`, expected one of `triggers`, `checks`, `limits`, `agent`, `guard`
     .github/whipstitch.toml:2:14: least_role must be read, triage, write, maintain or admin
     .github/whipstitch.toml:2:14: unknown value `owner`, expected one of `none`, `read`, `triage`, `write`, `maintain`, `admin`

@@ -23,6 +23,7 @@ pub(super) fn steps(manifests: &Manifests<'_>) -> Vec<InstallStep> {
     let maven: Vec<&str> = manifests.directories("pom.xml").collect();
     let mut steps: Vec<InstallStep> = outermost(&maven)
         .filter(|directory| asks(manifests, directory, "pom.xml", "<dependenc"))
+        .filter(|directory| !stays_offline(manifests, directory))
         .map(|directory| step(directory, &["mvn", "-B", "-q", "dependency:go-offline"], Vec::new()))
         .collect();
     let mut gradle: Vec<&str> =
@@ -46,6 +47,12 @@ fn outermost<'a>(all: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
 
 fn asks(manifests: &Manifests<'_>, directory: &str, name: &str, word: &str) -> bool {
     manifests.text(directory, name).is_some_and(|text| text.contains(word) || text.contains("<modules>"))
+}
+
+/// Whether a project tells Maven itself to look for nothing: what it needs is in a repository of this host.
+fn stays_offline(manifests: &Manifests<'_>, directory: &str) -> bool {
+    let options = manifests.text(directory, ".mvn/maven.config").unwrap_or_default();
+    options.split_whitespace().any(|option| option == "-o" || option == "--offline")
 }
 
 fn step(directory: &str, argv: &[&str], lockfiles: Vec<String>) -> InstallStep {

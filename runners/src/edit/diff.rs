@@ -17,6 +17,8 @@ use crate::workspace::{Entry, Mode, Tree, TreePath};
 const CONTEXT: u32 = 3;
 /// Git looks for a NUL byte in this many bytes to tell a binary file.
 const BINARY_PROBE: usize = 8000;
+/// Files with more lines than this are shown with the usual context where all of it was asked for.
+const MAX_WHOLE_LINES: usize = 20_000;
 /// Files with more lines than this are written as binary, which takes linear time.
 const MAX_DIFF_LINES: usize = 1 << 20;
 
@@ -27,7 +29,7 @@ pub fn diff(base: &Tree, after: &Tree) -> Result<Changeset, ChangesetError> {
     for path in changed_paths(base, after) {
         let before = side(base, path)?;
         let now = side(after, path)?;
-        let (added, removed) = write_file(&mut patch, path, before.as_ref(), now.as_ref());
+        let (added, removed) = write_file(&mut patch, path, before.as_ref(), now.as_ref(), CONTEXT);
         changes.push(Change {
             path: path.clone(),
             before,
@@ -43,6 +45,19 @@ pub fn diff(base: &Tree, after: &Tree) -> Result<Changeset, ChangesetError> {
         changes,
         patch,
     })
+}
+
+/// The change as a patch with all of each changed file around it, for what is to be read of it in its place.
+pub fn with_whole_files(changeset: &Changeset) -> Vec<u8> {
+    let mut patch = Vec::new();
+    for change in &changeset.changes {
+        let sides = (change.before.as_ref(), change.after.as_ref());
+        let lines = |side: Option<&Side>| content(side).iter().filter(|&&b| b == b'\n').count();
+        let short = lines(sides.0).max(lines(sides.1)) <= MAX_WHOLE_LINES;
+        let context = if short { u32::MAX } else { CONTEXT };
+        write_file(&mut patch, &change.path, sides.0, sides.1, context);
+    }
+    patch
 }
 
 /// Paths whose entries differ, in order.
@@ -74,19 +89,31 @@ fn side(tree: &Tree, path: &TreePath) -> Result<Option<Side>, ChangesetError> {
 }
 
 /// Writes one file's part of the patch; gives the lines added and removed.
-fn write_file(out: &mut Vec<u8>, path: &TreePath, before: Option<&Side>, after: Option<&Side>) -> (u64, u64) {
+fn write_file(
+    out: &mut Vec<u8>,
+    path: &TreePath,
+    before: Option<&Side>,
+    after: Option<&Side>,
+    context: u32,
+) -> (u64, u64) {
     match (before, after) {
         // A link that becomes a file is, for git, one that goes and one that comes.
         (Some(old), Some(new)) if old.mode.is_file() != new.mode.is_file() => {
-            let (_, removed) = write_part(out, path, Some(old), None);
-            let (added, _) = write_part(out, path, None, Some(new));
+            let (_, removed) = write_part(out, path, Some(old), None, context);
+            let (added, _) = write_part(out, path, None, Some(new), context);
             (added, removed)
         }
-        (before, after) => write_part(out, path, before, after),
+        (before, after) => write_part(out, path, before, after, context),
     }
 }
 
-fn write_part(out: &mut Vec<u8>, path: &TreePath, before: Option<&Side>, after: Option<&Side>) -> (u64, u64) {
+fn write_part(
+    out: &mut Vec<u8>,
+    path: &TreePath,
+    before: Option<&Side>,
+    after: Option<&Side>,
+    context: u32,
+) -> (u64, u64) {
     write_header(out, path, before, after);
     let (old, new) = (content(before), content(after));
     if old == new {
@@ -101,7 +128,7 @@ fn write_part(out: &mut Vec<u8>, path: &TreePath, before: Option<&Side>, after: 
     }
     write_name(out, "--- ", "a/", before.map(|_| path));
     write_name(out, "+++ ", "b/", after.map(|_| path));
-    write_hunks(out, old, new)
+    write_hunks(out, old, new, context)
 }
 
 fn content(side: Option<&Side>) -> &[u8] {
@@ -153,7 +180,7 @@ fn write_name(out: &mut Vec<u8>, lead: &str, prefix: &str, path: Option<&TreePat
 }
 
 /// Writes all hunks of a text file; gives the lines added and removed.
-fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> (u64, u64) {
+fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8], context: u32) -> (u64, u64) {
     let input =
         InternedInput::new(imara_diff::sources::byte_lines(old), imara_diff::sources::byte_lines(new));
     let mut difference = Diff::compute(Algorithm::Histogram, &input);
@@ -162,21 +189,27 @@ fn write_hunks(out: &mut Vec<u8>, old: &[u8], new: &[u8]) -> (u64, u64) {
     let after: Vec<&[u8]> = new.split_inclusive(|&b| b == b'\n').collect();
     let mut group: Vec<imara_diff::Hunk> = Vec::new();
     for hunk in difference.hunks() {
-        if group.last().is_some_and(|last| hunk.before.start - last.before.end > 2 * CONTEXT) {
-            write_group(out, &group, &before, &after);
+        if group.last().is_some_and(|last| hunk.before.start - last.before.end > context.saturating_mul(2)) {
+            write_group(out, &group, &before, &after, context);
             group.clear();
         }
         group.push(hunk);
     }
-    write_group(out, &group, &before, &after);
+    write_group(out, &group, &before, &after, context);
     (u64::from(difference.count_additions()), u64::from(difference.count_removals()))
 }
 
 /// Writes changes that share their context as one hunk.
-fn write_group(out: &mut Vec<u8>, group: &[imara_diff::Hunk], before: &[&[u8]], after: &[&[u8]]) {
+fn write_group(
+    out: &mut Vec<u8>,
+    group: &[imara_diff::Hunk],
+    before: &[&[u8]],
+    after: &[&[u8]],
+    context: u32,
+) {
     let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
-    let lead = CONTEXT.min(first.before.start);
-    let trail = CONTEXT.min(before.len() as u32 - last.before.end);
+    let lead = context.min(first.before.start);
+    let trail = context.min(before.len() as u32 - last.before.end);
     let old = first.before.start - lead..last.before.end + trail;
     let new = first.after.start - lead..last.after.end + trail;
     out.extend_from_slice(format!("@@ -{} +{} @@\n", range(&old), range(&new)).as_bytes());

@@ -1,8 +1,9 @@
 //! Running the admitted checks on one tree: fresh files, a fresh home, a fresh sealed container.
 //!
-//! Diagnostics run before tests, since tests run the most code of strangers. After each check the tracked
-//! files are read back: a check that changed one proves nothing, and what follows gets a container of its
-//! own. The results stand in the order of the job.
+//! Diagnostics run before tests and may share a container, for what they build; a check of tests runs the
+//! most code of strangers, so it gets and leaves nothing. After each check the tracked files are read back: a
+//! check that changed one proves nothing. Where it left anything but caches, what follows gets a container of
+//! its own. The results stand in the order of the job.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,10 @@ use jobs::verdict::{CheckOutcome, CheckResult, Checked, Report};
 use super::cx::{Cx, blocking};
 use super::folders::copy_missing;
 use super::provision::Ready;
+use super::traces::Traces;
 use super::{PhaseError, whole};
 use crate::progress::{Happening, line_of};
+use crate::reports::command::REPORT_FOLDER;
 use crate::reports::{self, Ended, Kept, RawOutput, files};
 use crate::sandbox::{Cause, Command, Container, ContainerLimits, ContainerSpec, Exit, HOME, SandboxError};
 use crate::workspace::{self, Bounds, Tree, TreePath};
@@ -48,6 +51,12 @@ impl Place {
         self.folder.path().join("workspace")
     }
 
+    /// What lies in its folders, caches aside; `None` where that cannot be told.
+    fn traces(&self) -> impl Future<Output = Result<Option<Traces>, PhaseError>> + use<> {
+        let (workspace, home) = (self.workspace(), self.folder.path().join("home"));
+        blocking(move || Ok(Traces::of(&workspace, &home)))
+    }
+
     /// Ends the container and takes its folders away.
     async fn close(mut self) -> Result<(), PhaseError> {
         if let Err(error) = self.container.destroy().await {
@@ -70,33 +79,79 @@ pub async fn run(cx: &Cx<'_>, ready: &Ready, tree: &Tree, checks: &[Check]) -> R
     });
     let mut results: BTreeMap<usize, CheckResult> = BTreeMap::new();
     let mut place: Option<Place> = None;
-    for index in order {
+    let is_diagnostics = |index: usize| checks[index].tool.kind() == ToolKind::Diagnostics;
+    for (at, &index) in order.iter().enumerate() {
         cx.check_interrupt()?;
-        let mut used = match place.take() {
+        let used = match place.take() {
             Some(place) => place,
             None => open(cx, ready, tree).await?,
         };
-        let (result, drift) = match one(cx, &mut used, tree, &checks[index]).await {
-            Err(Lost::Container(error)) => {
-                // Nothing of the interrupted check is used: another container, files written anew.
-                tracing::warn!(run.id = %cx.run(), error = whole(&error), "a check was interrupted");
-                used.close().await?;
-                used = open(cx, ready, tree).await?;
-                let again = one(cx, &mut used, tree, &checks[index]).await;
-                again.map_err(|lost| lost.into_phase(&checks[index]))?
-            }
-            other => other.map_err(|lost| lost.into_phase(&checks[index]))?,
-        };
+        // Only where another check may take the container over does it matter what this one leaves.
+        let shared = is_diagnostics(index) && order.get(at + 1).is_some_and(|&next| is_diagnostics(next));
+        let before = if shared { used.traces().await? } else { None };
+        let (result, drift, used) = certainly(cx, ready, used, tree, &checks[index]).await?;
         results.insert(index, result);
-        match drift {
-            Drift::None => place = Some(used),
-            Drift::Changed => used.close().await?,
+        let untouched = before.is_some() && drift == Drift::None && used.traces().await? == before;
+        if untouched {
+            place = Some(used);
+        } else {
+            used.close().await?;
         }
     }
-    if let Some(place) = place {
-        place.close().await?;
-    }
     Ok(Checked { checks: results.into_values().collect() })
+}
+
+/// Runs one check several times on a tree, until `enough` of its results are known.
+///
+/// The runs share folders, so that what was built for the first is there for the next: they are of the same
+/// tree, and a run that is told apart by what another left is no steady one either.
+pub async fn repeat(
+    cx: &Cx<'_>,
+    ready: &Ready,
+    tree: &Tree,
+    check: &Check,
+    mut enough: impl FnMut(&CheckResult, usize) -> bool,
+) -> Result<(), PhaseError> {
+    let mut place: Option<Place> = None;
+    for done in 1.. {
+        cx.check_interrupt()?;
+        let used = match place.take() {
+            Some(place) => place,
+            None => open(cx, ready, tree).await?,
+        };
+        let (result, drift, used) = certainly(cx, ready, used, tree, check).await?;
+        let stop = enough(&result, done);
+        match drift {
+            Drift::None if !stop => place = Some(used),
+            Drift::None | Drift::Changed => used.close().await?,
+        }
+        if stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Runs one check, a second time in another container when the first was lost: nothing of the interrupted
+/// one is used. Gives the place back that it ran in.
+async fn certainly(
+    cx: &Cx<'_>,
+    ready: &Ready,
+    mut used: Place,
+    tree: &Tree,
+    check: &Check,
+) -> Result<(CheckResult, Drift, Place), PhaseError> {
+    let done = match one(cx, &mut used, tree, check).await {
+        Err(Lost::Container(error)) => {
+            tracing::warn!(run.id = %cx.run(), error = whole(&error), "a check was interrupted");
+            used.close().await?;
+            used = open(cx, ready, tree).await?;
+            one(cx, &mut used, tree, check).await
+        }
+        other => other,
+    };
+    let (result, drift) = done.map_err(|lost| lost.into_phase(check))?;
+    Ok((result, drift, used))
 }
 
 /// Why a check has no result.
@@ -138,7 +193,7 @@ async fn one(
     let prepared = reports::command(check);
     let workspace = place.workspace();
     let refuse = |why: String| result(check, None, Report::inconclusive(check.tool, why));
-    if let Err(why) = clear(&workspace, check, &prepared.report_files) {
+    if let Err(why) = clear(&workspace, check, &prepared.report_files, cx.engine.sandbox.owner()) {
         return Ok((refuse(why), Drift::None));
     }
     let argv = line_of(&prepared.argv);
@@ -166,6 +221,7 @@ async fn one(
         started,
         report_files: prepared.report_files,
         directory: check.directory.clone(),
+        must_write: prepared.must_write,
         tree: tree.clone(),
     };
     let (check, artifacts) = (check.clone(), cx.engine.artifacts.clone());
@@ -179,6 +235,7 @@ struct Read {
     report_files: Vec<String>,
     /// The check's, relative to the workspace.
     directory: String,
+    must_write: bool,
     tree: Tree,
 }
 
@@ -192,7 +249,13 @@ impl Read {
         let output = artifacts.put(&printed(exit))?;
         let (mut report, drift) = match self.collect(check) {
             Ok((files, stale)) => {
+                let missing = self.must_write && files.is_empty();
                 let mut report = reports::read(check, &raw(exit, files));
+                if missing && report.outcome == CheckOutcome::Passed {
+                    // The console alone can be written to by whatever ran.
+                    let why = "it says that it passed, but did not write the report that it was asked for";
+                    report.outcome = CheckOutcome::Inconclusive(why.to_owned());
+                }
                 report.notes.extend(stale.into_iter().map(|path| format!("{path} is older than this run")));
                 let drift = self.drift(&mut report);
                 (report, drift)
@@ -309,13 +372,34 @@ fn printed(exit: &Exit) -> Vec<u8> {
     bytes
 }
 
-fn clear(workspace: &Path, check: &Check, patterns: &[String]) -> Result<(), String> {
+/// Takes reports of earlier runs away, and makes the folder that the added arguments write to: not every
+/// tool makes it by itself.
+fn clear(
+    workspace: &Path,
+    check: &Check,
+    patterns: &[String],
+    owner: Option<(u32, u32)>,
+) -> Result<(), String> {
     if patterns.is_empty() {
         return Ok(());
     }
     let directory = plain_folder(workspace, &check.directory)
         .ok_or_else(|| format!("{} is no folder of the repository", check.directory))?;
-    files::clear(&directory, patterns).map_err(|error| whole(&error))
+    files::clear(&directory, patterns).map_err(|error| whole(&error))?;
+    let folder = directory.join(REPORT_FOLDER);
+    let made = match std::fs::create_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            match plain_folder(&directory, REPORT_FOLDER) {
+                Some(_) => Ok(()),
+                None => Err(error),
+            }
+        }
+        made => made.and_then(|()| match owner {
+            Some((user, group)) => std::os::unix::fs::lchown(&folder, Some(user), Some(group)),
+            None => Ok(()),
+        }),
+    };
+    made.map_err(|error| format!("cannot make the folder {REPORT_FOLDER} for reports: {error}"))
 }
 
 /// A folder below the workspace that no link leads to: what ran there could have put one in its place.

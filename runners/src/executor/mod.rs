@@ -29,6 +29,7 @@ mod ledger;
 mod propose;
 mod provision;
 pub mod summary;
+mod traces;
 mod verify;
 mod work;
 

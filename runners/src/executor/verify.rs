@@ -5,22 +5,18 @@
 
 use std::collections::BTreeSet;
 
-use jobs::check::Check;
 use jobs::digest::Digest;
 use jobs::fault;
 use jobs::step::{Output, StepKind};
-use jobs::verdict::{Checked, Verdict};
+use jobs::verdict::{Checked, NamedTest, Verdict};
 
 use super::cx::{Cx, blocking};
 use super::provision::Ready;
 use super::{PhaseError, checks, drive, whole};
 use crate::edit;
 use crate::recovery::Known;
-use crate::reports::compare::{self, NamedTest};
+use crate::reports::compare;
 use crate::reports::{PatchFacts, tests_to_rerun};
-
-/// How often a check is run again on the unchanged tree.
-const RERUNS: usize = 2;
 
 /// Checks the current tree and records what that proves.
 pub async fn run(cx: &mut Cx<'_>, ready: &Ready, known: &Known, iteration: u32) -> Result<(), PhaseError> {
@@ -38,14 +34,18 @@ async fn verify(cx: &Cx<'_>, ready: &Ready, known: &Known) -> Result<Output, Pha
     let baseline = known.baseline.as_ref().unwrap_or(&nothing);
     let whole_change = whole_change(cx, ready).await?;
     let checked = checks::run(cx, ready, &ready.current, &cx.job().checks).await?;
-    let facts = PatchFacts::of(&whole_change.patch).allowed_by(&cx.job().guard);
+    let facts =
+        PatchFacts::of(&whole_change.in_place).judged_by(&cx.job().checks).allowed_by(&cx.job().guard);
     let mut verdict = compare::compare(baseline, &checked, &facts);
-    if verdict == Verdict::Repaired {
-        let flaky = flaky(cx, ready, baseline, &checked).await?;
-        verdict = compare::compare_knowing(baseline, &checked, &facts, &flaky);
+    let mut known = BTreeSet::new();
+    // What looks repaired may be green by chance, and what a change seems to have broken may be so as well.
+    if verdict == Verdict::Repaired || compare::turned_red(baseline, &checked) {
+        known = flaky(cx, ready, baseline, &checked).await?;
+        verdict = compare::compare_knowing(baseline, &checked, &facts, &known);
     }
     let (patch, changeset) = (whole_change.kept_patch, whole_change.kept_changeset);
-    Ok(Output::Verified { checked, verdict, patch, changeset })
+    let flaky = known.into_iter().collect();
+    Ok(Output::Verified { checked, verdict, patch, changeset, flaky })
 }
 
 /// The tests that do not need a repair to change their colour.
@@ -56,26 +56,26 @@ async fn flaky(
     after: &Checked,
 ) -> Result<BTreeSet<NamedTest>, PhaseError> {
     let changed = tests_to_rerun(baseline, after);
-    let names: BTreeSet<&str> = changed.iter().map(|test| test.check.as_str()).collect();
-    let again: Vec<Check> =
-        cx.job().checks.iter().filter(|check| names.contains(check.name.as_str())).cloned().collect();
+    let reruns = cx.job().limits.reruns as usize;
     let mut found = BTreeSet::new();
-    if again.is_empty() {
-        return Ok(found);
-    }
-    for _ in 0..RERUNS {
-        let rerun = checks::run(cx, ready, &ready.admitted, &again).await?;
-        found.extend(compare::flaky(baseline, &[rerun]));
-        if changed.iter().all(|test| found.contains(test)) {
-            break;
+    for check in cx.job().checks.iter().filter(|_| reruns > 0) {
+        let wanted: Vec<&NamedTest> = changed.iter().filter(|test| test.check == check.name).collect();
+        if wanted.is_empty() {
+            continue;
         }
+        checks::repeat(cx, ready, &ready.admitted, check, |result, done| {
+            found.extend(compare::flaky(baseline, &[Checked { checks: vec![result.clone()] }]));
+            done >= reruns || wanted.iter().all(|test| found.contains(*test))
+        })
+        .await?;
     }
     Ok(found)
 }
 
 /// The change from the admitted tree to the current one.
 struct WholeChange {
-    patch: Vec<u8>,
+    /// The patch with whole files around it, as facts are read from it.
+    in_place: Vec<u8>,
     kept_patch: Option<Digest>,
     kept_changeset: Option<Digest>,
 }
@@ -87,12 +87,13 @@ async fn whole_change(cx: &Cx<'_>, ready: &Ready) -> Result<WholeChange, PhaseEr
         let failed = |error: edit::ChangesetError| PhaseError::internal(&whole(&error));
         let changeset = edit::diff::diff(&admitted, &current).map_err(failed)?;
         if changeset.is_empty() {
-            return Ok(WholeChange { patch: Vec::new(), kept_patch: None, kept_changeset: None });
+            return Ok(WholeChange { in_place: Vec::new(), kept_patch: None, kept_changeset: None });
         }
         let files = changeset.to_files().map_err(failed)?;
         let kept_patch = Some(artifacts.put(&changeset.patch)?);
         let kept_changeset = Some(artifacts.put(&files.to_bytes())?);
-        Ok(WholeChange { patch: changeset.patch, kept_patch, kept_changeset })
+        let in_place = edit::diff::with_whole_files(&changeset);
+        Ok(WholeChange { in_place, kept_patch, kept_changeset })
     })
     .await
 }

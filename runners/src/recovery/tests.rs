@@ -66,7 +66,7 @@ fn applied(from: &str, to: &str) -> Output {
 }
 
 fn verified(outcome: CheckOutcome, verdict: Verdict) -> Output {
-    Output::Verified { checked: checked(outcome), verdict, patch: None, changeset: None }
+    Output::Verified { checked: checked(outcome), verdict, patch: None, changeset: None, flaky: Vec::new() }
 }
 
 /// A whole run of two iterations, the second of which repairs.

@@ -2,8 +2,9 @@
 //!
 //! An admitted command is never replaced, only extended, and only where its own words show which program
 //! runs: `pytest`, `python3 -m pytest`, `npx jest`, `cargo check` are extended, `make test` and
-//! `sh -c ".."` are run as they are and read from their console. What an admitted command already asks for
-//! (its own `--junitxml`, its own `--message-format`) is left as it is.
+//! `sh -c ".."` are run as they are and read from their console. A script that hands its own words on is
+//! extended as well: `sh -c 'cmake --build build && exec "$@"' sh ctest --test-dir build`. What an admitted
+//! command already asks for (its own `--junitxml`, its own `--message-format`) is left as it is.
 //!
 //! | tool | added | read from |
 //! |---|---|---|
@@ -26,7 +27,8 @@
 //!
 //! Report files prove something only when they are of this run. So the caller deletes whatever matches
 //! `report_files` before the command starts ([`super::files::clear`]) and collects what matches after it
-//! ended ([`super::files::collect`]).
+//! ended ([`super::files::collect`]). A tool that was asked for a file and did not write it has not passed,
+//! whatever its console says: `must_write`.
 
 use std::collections::BTreeMap;
 
@@ -43,12 +45,18 @@ pub struct PreparedCheck {
     pub env: BTreeMap<String, String>,
     /// Patterns relative to the check's directory: `*` within a name, `**/` for any folders.
     pub report_files: Vec<String>,
+    /// Whether the tool writes one of them in every run that executes a test.
+    pub must_write: bool,
 }
 
 /// The admitted command, extended for the reader of its tool.
 pub fn command(check: &Check) -> PreparedCheck {
-    let mut prepared =
-        PreparedCheck { argv: check.argv.clone(), env: BTreeMap::new(), report_files: check.reports.clone() };
+    let mut prepared = PreparedCheck {
+        argv: check.argv.clone(),
+        env: BTreeMap::new(),
+        report_files: check.reports.clone(),
+        must_write: false,
+    };
     let Some(program) = Program::find(&check.argv) else {
         prepared.report_files.extend(native_reports(check.tool).map(str::to_owned));
         return prepared;
@@ -60,7 +68,13 @@ pub fn command(check: &Check) -> PreparedCheck {
             prepared.env.insert("CARGO_TERM_COLOR".to_owned(), "never".to_owned());
             add_before_dashes(&mut prepared.argv, program.end + 1, "--no-fail-fast", &["--no-fail-fast"]);
         }
-        Tool::CargoNextest if program.cargo(&["nextest"]) => nextest(&mut prepared, program.end + 2),
+        Tool::CargoNextest if program.cargo(&["nextest"]) => {
+            // The flags are those of `cargo nextest run`, before which a profile or a colour may stand.
+            let run = check.argv.iter().position(|word| word == "run" || word == "r");
+            if let Some(run) = run.filter(|&run| run > program.end + 1) {
+                nextest(&mut prepared, run);
+            }
+        }
         Tool::Jest if program.is(&["jest", "jest.js"]) => jest(&mut prepared, &report),
         Tool::GoTest if program.is(&["go"]) => {
             add_before_dashes(&mut prepared.argv, program.end + 1, "-json", &["-json"]);
@@ -81,14 +95,18 @@ pub fn command(check: &Check) -> PreparedCheck {
                 &["--logger", "trx", "--results-directory", &report],
             ) {
                 prepared.report_files.push(format!("{report}/**/*.trx"));
+                prepared.must_write = true;
             }
             prepared.env.insert("DOTNET_CLI_UI_LANGUAGE".to_owned(), "en".to_owned());
         }
         Tool::Ctest if program.is(&["ctest"]) => {
             let file = format!("{report}.xml");
             if add(&mut prepared.argv, "--output-junit", &["--output-junit", &file]) {
-                prepared.report_files.push(file);
+                // CTest puts a relative file below its build folder.
+                prepared.report_files.push(format!("**/{file}"));
+                prepared.must_write = true;
             }
+            add(&mut prepared.argv, "--no-tests", &["--no-tests=error"]);
         }
         Tool::Pyright if program.is(&["pyright", "basedpyright"]) => {
             add(&mut prepared.argv, "--outputjson", &["--outputjson"]);
@@ -183,6 +201,12 @@ impl<'a> Program<'a> {
             let name = super::text::base_name(argv.get(at)?);
             let next = argv.get(at + 1).map(String::as_str);
             at += match (name, next) {
+                // A script that ends in its own words: after it stands its name, then they.
+                ("sh" | "bash" | "dash", Some("-c" | "-ec" | "-euc"))
+                    if argv.get(at + 2).is_some_and(|script| hands_on(script)) =>
+                {
+                    4
+                }
                 ("sh" | "bash" | "dash" | "zsh" | "make" | "just" | "tox" | "nox", _) => return None,
                 ("env", Some(_)) => 1,
                 ("npx" | "bunx", Some("--yes" | "-y" | "--no-install" | "--no")) => 2,
@@ -208,6 +232,12 @@ impl<'a> Program<'a> {
         let next = self.argv.get(self.end + 1).map(String::as_str);
         self.name == "cargo" && next.is_some_and(|word| subcommands.contains(&word))
     }
+}
+
+/// Whether a script's last command is the words that it was given.
+fn hands_on(script: &str) -> bool {
+    let last = script.trim_end().rsplit(['\n', ';', '&', '|']).next().unwrap_or_default().trim();
+    last.strip_prefix("exec").unwrap_or(last).trim() == "\"$@\""
 }
 
 /// Adds words before a `--` unless the flag is there already; tells whether it did.
@@ -240,19 +270,20 @@ fn pytest(prepared: &mut PreparedCheck, report: &str) {
         add(&mut prepared.argv, "--junitxml", &[&format!("--junitxml={file}"), "-o", "junit_family=xunit1"]);
         prepared.report_files.push(file);
     }
+    prepared.must_write = true;
     add(&mut prepared.argv, "-rA", &["-rA"]);
     prepared.env.insert("PY_COLORS".to_owned(), "0".to_owned());
 }
 
 fn nextest(prepared: &mut PreparedCheck, at: usize) {
     prepared.env.insert("NEXTEST_EXPERIMENTAL_LIBTEST_JSON".to_owned(), "1".to_owned());
-    let at = at.saturating_sub(1);
     add_before_dashes(&mut prepared.argv, at, "--message-format", &["--message-format", "libtest-json-plus"]);
     add_before_dashes(&mut prepared.argv, at, "--no-fail-fast", &["--no-fail-fast"]);
     prepared.report_files.push("target/nextest/*/junit.xml".to_owned());
 }
 
 fn jest(prepared: &mut PreparedCheck, report: &str) {
+    prepared.must_write = true;
     if let Some(own) = own_value(&prepared.argv, &["--outputFile"]) {
         prepared.report_files.push(own);
         return;
@@ -281,4 +312,82 @@ fn file_stem(name: &str) -> String {
     let stem: String =
         name.chars().map(|next| if next.is_ascii_alphanumeric() { next } else { '-' }).take(80).collect();
     if stem.is_empty() { "check".to_owned() } else { stem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepared(tool: Tool, argv: &[&str]) -> String {
+        command(&Check::new("unit tests", tool, argv)).argv.join(" ")
+    }
+
+    #[test]
+    fn flags_stand_where_their_tool_takes_them() {
+        for (tool, argv, wanted) in [
+            (
+                Tool::Pytest,
+                ["python3", "-m", "pytest", "-q"].as_slice(),
+                "python3 -m pytest -q --junitxml=.whipstitch-reports/unit-tests.xml -o junit_family=xunit1 -rA",
+            ),
+            (
+                Tool::CargoTest,
+                &["cargo", "test", "--lib", "--", "--nocapture"],
+                "cargo test --no-fail-fast --lib -- --nocapture",
+            ),
+            (
+                Tool::CargoNextest,
+                &["cargo", "nextest", "run", "--workspace"],
+                "cargo nextest run --no-fail-fast --message-format libtest-json-plus --workspace",
+            ),
+            (
+                Tool::Jest,
+                &["npx", "jest", "unit"],
+                "npx jest unit --json --outputFile=.whipstitch-reports/unit-tests.json",
+            ),
+            (Tool::GoTest, &["go", "test", "./..."], "go test -json ./..."),
+            (
+                Tool::Clippy,
+                &["cargo", "clippy", "--", "-D", "warnings"],
+                "cargo clippy --message-format=json -- -D warnings",
+            ),
+            (Tool::Ruff, &["ruff", "check", "."], "ruff check --output-format=json ."),
+        ] {
+            assert_eq!(prepared(tool, argv), wanted);
+        }
+    }
+
+    #[test]
+    fn what_a_command_asks_for_itself_and_what_a_shell_runs_stay() {
+        for (tool, argv) in [
+            (Tool::CargoNextest, ["cargo", "nextest", "list"].as_slice()),
+            (Tool::Pytest, &["make", "test"]),
+            (Tool::Pytest, &["sh", "-c", "pytest"]),
+            (Tool::Ruff, &["ruff", "check", "--output-format", "json"]),
+        ] {
+            assert_eq!(prepared(tool, argv), argv.join(" "));
+        }
+    }
+
+    #[test]
+    fn a_script_that_hands_its_words_on_is_extended() {
+        let script = "cmake --build build && exec \"$@\"";
+        let check = Check::new("c", Tool::Ctest, &["sh", "-c", script, "sh", "ctest", "--test-dir", "build"]);
+        let prepared = command(&check);
+        assert_eq!(
+            prepared.argv[4..],
+            [
+                "ctest",
+                "--test-dir",
+                "build",
+                "--output-junit",
+                ".whipstitch-reports/c.xml",
+                "--no-tests=error"
+            ]
+        );
+        assert_eq!(prepared.report_files, ["**/.whipstitch-reports/c.xml"]);
+        assert!(prepared.must_write);
+        let other = Check::new("c", Tool::Ctest, &["sh", "-c", "ctest $1", "sh", "ctest"]);
+        assert_eq!(command(&other).argv, other.argv);
+    }
 }

@@ -8,19 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::check::ToolKind;
-use jobs::verdict::{CheckOutcome, CheckResult, Checked, Diagnostic, Report, TestState, Verdict};
+use jobs::verdict::{CheckOutcome, CheckResult, Checked, Diagnostic, NamedTest, Report, TestState, Verdict};
 
 use super::patch_facts::PatchFacts;
 
 /// Reasons that one verdict lists; the rest is counted.
 const REASONS: usize = 40;
 
-/// A test of a check.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct NamedTest {
-    pub check: String,
-    pub id: String,
-}
+/// Stands for a check that names none of its tests.
+const WHOLE_CHECK: &str = "";
 
 /// Compares the unchanged tree's checks with the changed tree's.
 pub fn compare(baseline: &Checked, after: &Checked, patch: &PatchFacts) -> Verdict {
@@ -44,10 +40,10 @@ pub fn compare_knowing(
     };
     let mut red = Reasons::default();
     let mut unknown = Reasons::default();
-    for (_, check) in &pairs {
+    for (before, check) in &pairs {
         match &check.report.outcome {
             CheckOutcome::Passed => {}
-            CheckOutcome::Failed => still_red(&mut red, check, flaky),
+            CheckOutcome::Failed => still_red(&mut red, before, check, flaky),
             CheckOutcome::Inconclusive(why) => unknown.push(format!("{}: {why}", check.name)),
             CheckOutcome::Unsupported(what) => {
                 unknown.push(format!("{}: cannot be read: {what}", check.name))
@@ -66,6 +62,11 @@ pub fn compare_knowing(
     // What proved nothing has lost nothing either.
     for (before, check) in pairs.iter().filter(|(_, check)| check.report.outcome == CheckOutcome::Passed) {
         lost_tests(&mut disbelieved, before, check);
+    }
+    if !unknown.0.is_empty() {
+        // It does not even look green.
+        unknown.0.extend(disbelieved.0);
+        return Verdict::Inconclusive(unknown.finish());
     }
     if !disbelieved.0.is_empty() {
         return Verdict::Refused(disbelieved.finish());
@@ -107,28 +108,45 @@ fn pair<'a>(baseline: &'a Checked, after: &'a Checked) -> Result<Pairs<'a>, Vec<
     if missing.is_empty() { Ok(pairs) } else { Err(missing) }
 }
 
-/// Names what is red in a check, so that it can be given back to whoever repairs.
-fn still_red(red: &mut Reasons, check: &CheckResult, flaky: &BTreeSet<NamedTest>) {
-    let before = red.0.len();
+/// Names what is red in a check, so that it can be given back to whoever repairs. What failed on the
+/// unchanged tree too, or fails there now and then, is told as such.
+fn still_red(red: &mut Reasons, before: &CheckResult, check: &CheckResult, flaky: &BTreeSet<NamedTest>) {
+    let told = red.0.len();
     for failure in &check.report.failures {
         let place = match (&failure.file, failure.line) {
             (Some(file), Some(line)) => format!(" at {file}:{line}"),
             (Some(file), None) => format!(" in {file}"),
             (None, _) => String::new(),
         };
-        let known = NamedTest { check: check.name.clone(), id: failure.name.clone() };
-        let told = if flaky.contains(&known) { " (flaky on the unchanged tree)" } else { "" };
-        red.push(format!("{}: {}{place}: {}{told}", check.name, failure.name, failure.message));
+        let is_flaky = flaky.iter().any(|test| test.check == check.name && is_named(&test.id, &failure.name));
+        let known = if is_flaky {
+            " (flaky on the unchanged tree)"
+        } else if was_red(before, &failure.name) {
+            " (red before the change too)"
+        } else {
+            ""
+        };
+        red.push(format!("{}: {}{place}: {}{known}", check.name, failure.name, failure.message));
     }
     for found in &check.report.diagnostics {
         if found.severity == jobs::verdict::Severity::Error {
             red.push(format!("{}: {}", check.name, place_of(found)));
         }
     }
-    if red.0.len() == before {
+    if red.0.len() == told {
         let why = check.report.notes.first().map(|note| format!(": {note}")).unwrap_or_default();
         red.push(format!("{} failed{why}", check.name));
     }
+}
+
+/// Whether a failure's human name is that of the test: some readers put the binary before it in the id.
+fn is_named(id: &str, name: &str) -> bool {
+    id == name || id.strip_suffix(name).is_some_and(|before| before.ends_with("::"))
+}
+
+fn was_red(before: &CheckResult, name: &str) -> bool {
+    reds(&before.report).any(|id| is_named(id, name))
+        || before.report.failures.iter().any(|failure| failure.name == name)
 }
 
 fn place_of(found: &Diagnostic) -> String {
@@ -207,26 +225,30 @@ fn executed(report: &Report) -> u64 {
 
 /// Whether each red check of the unchanged tree is red for flaky tests alone.
 fn only_flaky(pairs: &[(&CheckResult, &CheckResult)], flaky: &BTreeSet<NamedTest>) -> bool {
+    let known = |check: &str, id: &str| flaky.iter().any(|test| test.check == check && test.id == id);
     !flaky.is_empty()
         && pairs.iter().filter(|(before, _)| before.report.outcome == CheckOutcome::Failed).all(
             |(before, _)| {
                 let mut red = reds(&before.report).peekable();
-                let named = red.peek().is_some();
-                named
-                    && before.report.diagnostics.is_empty()
-                    && red.all(|id| {
-                        flaky.contains(&NamedTest { check: before.name.clone(), id: id.to_owned() })
-                    })
+                match red.peek() {
+                    Some(_) => before.report.diagnostics.is_empty() && red.all(|id| known(&before.name, id)),
+                    None => known(&before.name, WHOLE_CHECK),
+                }
             },
         )
 }
 
 fn reds(report: &Report) -> impl Iterator<Item = &str> {
-    report
-        .tests
-        .iter()
-        .filter(|test| matches!(test.state, TestState::Failed | TestState::Errored))
-        .map(|test| test.id.as_str())
+    report.tests.iter().filter(|test| is_red(test.state)).map(|test| test.id.as_str())
+}
+
+/// Whether a check is red without naming a test or a finding: a gate, a count without names.
+fn red_without_names(check: &CheckResult) -> bool {
+    let report = &check.report;
+    report.tool.kind() == ToolKind::Tests
+        && report.outcome == CheckOutcome::Failed
+        && report.diagnostics.is_empty()
+        && reds(report).next().is_none()
 }
 
 /// The tests whose state changed, so whose check must be run again on the unchanged tree before anything
@@ -242,8 +264,20 @@ pub fn tests_to_rerun(baseline: &Checked, after: &Checked) -> Vec<NamedTest> {
                 changed.push(NamedTest { check: before.name.clone(), id: test.id.clone() });
             }
         }
+        if red_without_names(before) && check.report.outcome == CheckOutcome::Passed {
+            changed.push(NamedTest { check: before.name.clone(), id: WHOLE_CHECK.to_owned() });
+        }
     }
     changed
+}
+
+/// Whether a test that was green is red now: it may be one that is so now and then.
+pub fn turned_red(baseline: &Checked, after: &Checked) -> bool {
+    baseline.checks.iter().any(|before| {
+        let Some(check) = after.checks.iter().find(|check| check.name == before.name) else { return false };
+        let red: BTreeSet<&str> = reds(&check.report).collect();
+        before.report.tests.iter().any(|test| !is_red(test.state) && red.contains(test.id.as_str()))
+    })
 }
 
 fn is_red(state: TestState) -> bool {
@@ -261,6 +295,9 @@ pub fn flaky(baseline: &Checked, reruns: &[Checked]) -> BTreeSet<NamedTest> {
                 if again.get(test.id.as_str()).is_some_and(|&state| is_red(state) != is_red(test.state)) {
                     found.insert(NamedTest { check: before.name.clone(), id: test.id.clone() });
                 }
+            }
+            if red_without_names(before) && rerun.report.outcome == CheckOutcome::Passed {
+                found.insert(NamedTest { check: before.name.clone(), id: WHOLE_CHECK.to_owned() });
             }
         }
     }

@@ -6,11 +6,16 @@
 
 use std::collections::BTreeSet;
 
+use jobs::check::Check;
 use jobs::job::Guard;
 
+mod around;
 mod configuration;
 mod diff;
+mod hidden;
 mod patterns;
+mod rebound;
+mod regions;
 mod test_code;
 
 use diff::FileDiff;
@@ -37,6 +42,8 @@ pub enum FlagKind {
     EarlyExit,
     /// Prints or writes what looks like a report.
     FakeReport,
+    /// Brings what cannot be read: bytes, compiled code, links.
+    Hidden,
 }
 
 /// One thing that a patch did.
@@ -61,10 +68,14 @@ impl PatchFacts {
     /// Reads a unified or git patch.
     pub fn of(patch: &[u8]) -> Self {
         let mut facts = Self::default();
-        let files = diff::parse(patch);
+        let (files, cut) = diff::parse(patch);
         for file in &files {
             facts.changed.extend(file.old_path.iter().chain(&file.new_path).cloned());
             facts.read_file(file);
+        }
+        if cut {
+            let file = FileDiff { new_path: Some("the patch".to_owned()), ..FileDiff::default() };
+            facts.flag(FlagKind::Hidden, &file, None, "it is too long to be read to its end");
         }
         facts.flags.sort();
         facts.flags.dedup();
@@ -72,11 +83,29 @@ impl PatchFacts {
         facts
     }
 
+    /// Flags the files that an admitted check runs or is told to read its settings from.
+    pub fn judged_by(mut self, checks: &[Check]) -> Self {
+        for check in checks {
+            for path in configuration::named_files(check) {
+                if self.touches(&path) {
+                    let file = FileDiff { new_path: Some(path), ..FileDiff::default() };
+                    let detail = format!("the command of {} names it", check.name);
+                    self.flag(FlagKind::CheckConfigChanged, &file, None, &detail);
+                }
+            }
+        }
+        self
+    }
+
     /// Leaves out what the base's policy allows.
     pub fn allowed_by(mut self, guard: &Guard) -> Self {
-        if guard.allow_suppressions {
-            self.flags.retain(|flag| flag.kind != FlagKind::Suppression);
-        }
+        self.flags.retain(|flag| match flag.kind {
+            FlagKind::Suppression => !guard.allow_suppressions,
+            FlagKind::TestDeleted | FlagKind::TestWeakened => !guard.allow_test_changes,
+            FlagKind::CheckConfigChanged | FlagKind::ThresholdChanged => !guard.allow_check_changes,
+            // Nobody who means well needs these.
+            FlagKind::TestSetAside | FlagKind::EarlyExit | FlagKind::FakeReport | FlagKind::Hidden => true,
+        });
         self
     }
 
@@ -99,6 +128,8 @@ impl PatchFacts {
     fn read_file(&mut self, file: &FileDiff) {
         configuration::look(self, file);
         patterns::look(self, file);
+        around::look(self, file);
+        hidden::look(self, file);
         test_code::look(self, file);
     }
 
@@ -125,6 +156,7 @@ impl FlagKind {
             FlagKind::ThresholdChanged => "changes a threshold of a check",
             FlagKind::EarlyExit => "leaves the test process or works around its runner",
             FlagKind::FakeReport => "writes what looks like a test report",
+            FlagKind::Hidden => "brings what cannot be read",
         }
     }
 }

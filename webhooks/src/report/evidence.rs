@@ -63,11 +63,26 @@ fn said(result: &CheckResult) -> String {
             ToolKind::Diagnostics => "green".to_owned(),
         },
         CheckOutcome::Failed => match report.tool.kind() {
-            ToolKind::Tests => format!("**red** ({} failed)", count(failed(report), "test")),
+            ToolKind::Tests => format!("**red** ({})", red_words(report)),
             ToolKind::Diagnostics => format!("**red** ({})", count(errors(report), "finding")),
         },
         CheckOutcome::Inconclusive(why) => format!("inconclusive: {}", cell(why)),
         CheckOutcome::Unsupported(why) => format!("cannot be read: {}", cell(why)),
+    }
+}
+
+/// Why a check of tests is red. No test need have failed: it may not compile, not be collected, or miss a
+/// threshold, and then no number of tests is the truth of it.
+fn red_words(report: &Report) -> String {
+    let red = failed(report);
+    let found = report.diagnostics.iter().filter(|found| found.severity == Severity::Error).count();
+    match (red, found) {
+        (0, 0) => match report.notes.first() {
+            Some(why) => cell(why),
+            None => "no test named as failed".to_owned(),
+        },
+        (0, found) => format!("does not compile: {}", count(found, "error")),
+        (red, _) => format!("{} failed", count(red, "test")),
     }
 }
 
@@ -97,23 +112,50 @@ pub(super) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// What was red before and is green now, and what is red now; each entry fit for a code span.
+/// What was red before and is green now, what is red now, and of what neither is claimed; each entry fit for
+/// a code span.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Change {
     pub green_again: Vec<String>,
     pub red_now: Vec<String>,
+    pub flaky: Vec<String>,
 }
 
 /// The change of single tests and findings.
+///
+/// A test that is gone is not green, and one that is red and green on the unchanged tree was not mended.
 pub(super) fn change(view: &RunView) -> Change {
-    let after = offer::last_verified(view).map(|last| last.checked);
     let red_before = baseline(view).map(red).unwrap_or_default();
-    let red_now = after.map_or_else(|| red_before.clone(), red);
-    let green_again = match after {
-        Some(_) => red_before.iter().filter(|name| !red_now.contains(*name)).cloned().collect(),
-        None => Vec::new(),
+    let Some(last) = offer::last_verified(view) else {
+        return Change { red_now: red_before.into_iter().collect(), ..Change::default() };
     };
-    Change { green_again, red_now: red_now.into_iter().collect() }
+    let flaky: BTreeSet<String> = last
+        .flaky
+        .iter()
+        .map(|test| if test.id.is_empty() { &test.check } else { &test.id })
+        .map(|name| one_line(name, 160))
+        .collect();
+    let (red_now, gone) = (red(last.checked), gone(view, last.checked));
+    let is_green =
+        |name: &&String| !red_now.contains(*name) && !gone.contains(*name) && !flaky.contains(*name);
+    Change {
+        green_again: red_before.iter().filter(is_green).cloned().collect(),
+        red_now: red_now.into_iter().collect(),
+        flaky: flaky.into_iter().collect(),
+    }
+}
+
+/// The tests of the baseline that did not pass or fail in a later reading.
+fn gone(view: &RunView, after: &Checked) -> BTreeSet<String> {
+    let ran = |checked: &Checked| -> BTreeSet<String> {
+        let tests = checked.checks.iter().flat_map(|result| &result.report.tests);
+        tests
+            .filter(|test| is_red(test.state) || test.state == TestState::Passed)
+            .map(|test| one_line(&test.id, 160))
+            .collect()
+    };
+    let now = ran(after);
+    baseline(view).map(ran).unwrap_or_default().difference(&now).cloned().collect()
 }
 
 /// Everything red in a reading, by the name under which a person knows it.

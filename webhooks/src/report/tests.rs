@@ -12,8 +12,8 @@ use jobs::store::runs::HaltRequest;
 use jobs::store::steps::Step;
 use jobs::store::{RunSummary, Signed};
 use jobs::verdict::{
-    CheckOutcome, CheckResult, Checked, Counts, Diagnostic, Report, Severity, TestCase, TestFailure,
-    TestState, Verdict,
+    CheckOutcome, CheckResult, Checked, Counts, Diagnostic, NamedTest, Report, Severity, TestCase,
+    TestFailure, TestState, Verdict,
 };
 
 use super::*;
@@ -150,7 +150,7 @@ fn applied() -> (StepKind, Output) {
 
 fn verified(checked: Checked, verdict: Verdict) -> (StepKind, Output) {
     let (patch, changeset) = (Some(Digest::of("patch")), Some(Digest::of("changeset")));
-    (StepKind::Verify, Output::Verified { checked, verdict, patch, changeset })
+    (StepKind::Verify, Output::Verified { checked, verdict, patch, changeset, flaky: Vec::new() })
 }
 
 fn repaired() -> RunView {
@@ -389,6 +389,62 @@ fn what_is_still_red_is_shown_and_no_patch() {
      right: 4
     ```
     ");
+}
+
+#[test]
+fn tests_that_did_not_run_are_not_counted_as_failed() {
+    let mut broken = red();
+    let test = &mut broken.checks[1].report;
+    (test.tests, test.failures) = (Vec::new(), Vec::new());
+    test.diagnostics.push(Diagnostic {
+        file: "src/lib.rs".into(),
+        line: Some(3),
+        column: Some(5),
+        severity: Severity::Error,
+        code: Some("E0308".into()),
+        message: "mismatched types".into(),
+    });
+    let mut gate = red();
+    let test = &mut gate.checks[1].report;
+    (test.tests, test.failures) = (tests(&[("adds", TestState::Passed)]), Vec::new());
+    test.notes = vec!["coverage of 40 % is under 80 %".into()];
+    for (checked, told) in [
+        (broken, "| `cargo test` | **red** (does not compile: 1 error) |"),
+        (gate, "| `cargo test` | **red** (`coverage of 40 % is under 80 %`) |"),
+    ] {
+        let mut view = failed(Failure::NotRepaired("still red".into()));
+        view.steps[0].state =
+            StepState::Done { output: Box::new(Output::Baseline { checked: checked.clone() }) };
+        let summary = shown(&view).summary;
+        assert!(summary.contains(told), "{summary}");
+    }
+}
+
+#[test]
+fn what_is_gone_or_flaky_is_not_told_as_mended() {
+    let mut before = red();
+    before.checks[1].report.tests.push(TestCase { id: "divides".into(), state: TestState::Failed });
+    before.checks[1].report.tests.push(TestCase { id: "halves".into(), state: TestState::Failed });
+    let mut after = green();
+    after.checks[1].report.tests.push(TestCase { id: "halves".into(), state: TestState::Passed });
+    let flaky = vec![NamedTest { check: "cargo test".into(), id: "halves".into() }];
+    let (patch, changeset) = (Some(Digest::of("patch")), Some(Digest::of("changeset")));
+    let verdict = Verdict::Refused(vec!["`divides` is gone".into()]);
+    let verified = Output::Verified { checked: after, verdict, patch, changeset, flaky };
+    let view = view(RunState::Finished {
+        outcome: Outcome::Failed { failure: Failure::Refused("`divides` is gone".into()) },
+    });
+    let outputs = vec![
+        (StepKind::Baseline, Output::Baseline { checked: before }),
+        applied(),
+        (StepKind::Verify, verified),
+    ];
+    let summary = shown(&with(view, outputs)).summary;
+    let (_, listed) = summary.split_once("**Red before, green now**").unwrap();
+    let (mended, rest) = listed.split_once("**Red and green on the unchanged commit").unwrap();
+    assert!(mended.contains("- `adds`"), "{summary}");
+    assert!(!mended.contains("divides") && !mended.contains("halves"), "{summary}");
+    assert!(rest.contains("- `halves`"), "{summary}");
 }
 
 #[test]

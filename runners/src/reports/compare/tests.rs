@@ -78,7 +78,7 @@ fn a_green_baseline_leaves_nothing_to_repair() {
 #[test]
 fn red_before_and_after_is_told_with_its_place() {
     let Verdict::NotRepaired(reasons) = compare(&red(), &red(), &nothing()) else { panic!("not repaired") };
-    assert_eq!(reasons, ["check 0: a at tests/test_a.py:3: wrong"]);
+    assert_eq!(reasons, ["check 0: a at tests/test_a.py:3: wrong (red before the change too)"]);
 }
 
 #[test]
@@ -178,6 +178,35 @@ fn a_flaky_failure_is_never_claimed_as_repaired() {
         panic!("red")
     };
     assert!(reasons[0].ends_with("(flaky on the unchanged tree)"), "{reasons:?}");
+}
+
+#[test]
+fn what_turned_red_is_told_apart_from_what_was_red_and_from_what_is_flaky() {
+    let turned =
+        checked(vec![report(CheckOutcome::Failed, &[("a", TestState::Passed), ("b", TestState::Failed)])]);
+    assert!(turned_red(&red(), &turned) && !turned_red(&red(), &red()) && !turned_red(&red(), &green()));
+    let Verdict::NotRepaired(reasons) = compare(&red(), &turned, &nothing()) else { panic!("red") };
+    assert_eq!(reasons, ["check 0: b at tests/test_a.py:3: wrong"]);
+    // Readers may put the binary before the name in an id.
+    let known =
+        BTreeSet::from([NamedTest { check: "check 0".to_owned(), id: "crate (src/lib.rs)::b".to_owned() }]);
+    let Verdict::NotRepaired(reasons) = compare_knowing(&red(), &turned, &nothing(), &known) else {
+        panic!("red")
+    };
+    assert_eq!(reasons, ["check 0: b at tests/test_a.py:3: wrong (flaky on the unchanged tree)"]);
+}
+
+#[test]
+fn a_check_that_names_no_test_is_rerun_as_a_whole() {
+    let gate = |outcome| checked(vec![report(outcome, &[("a", TestState::Passed)])]);
+    let (before, after) = (gate(CheckOutcome::Failed), gate(CheckOutcome::Passed));
+    let whole = NamedTest { check: "check 0".to_owned(), id: String::new() };
+    assert_eq!(tests_to_rerun(&before, &after), std::slice::from_ref(&whole));
+    assert_eq!(flaky(&before, std::slice::from_ref(&before)), BTreeSet::new());
+    let known = flaky(&before, std::slice::from_ref(&after));
+    assert_eq!(known, BTreeSet::from([whole]));
+    assert_eq!(compare(&before, &after, &nothing()), Verdict::Repaired);
+    assert!(matches!(compare_knowing(&before, &after, &nothing(), &known), Verdict::Inconclusive(_)));
 }
 
 #[test]

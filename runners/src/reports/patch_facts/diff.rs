@@ -13,6 +13,10 @@ pub(super) struct FileDiff {
     pub binary: bool,
     pub deleted: bool,
     pub mode_changed: bool,
+    /// A link after the patch.
+    pub becomes_link: bool,
+    /// A program after the patch.
+    pub executable: bool,
 }
 
 /// One line of a hunk.
@@ -52,14 +56,16 @@ impl FileDiff {
     }
 }
 
-/// Reads every file of a patch.
-pub(super) fn parse(patch: &[u8]) -> Vec<FileDiff> {
+/// Reads every file of a patch; tells as well whether the patch was too long to be read to its end.
+pub(super) fn parse(patch: &[u8]) -> (Vec<FileDiff>, bool) {
     let text = String::from_utf8_lossy(patch);
     let mut parser = Parser::default();
-    for line in text.lines().take(LINES) {
+    let mut lines = text.lines();
+    for line in lines.by_ref().take(LINES) {
         parser.line(line);
     }
-    parser.finish()
+    let cut = lines.next().is_some() || parser.files.len() >= FILES;
+    (parser.finish(), cut)
 }
 
 #[derive(Default)]
@@ -105,8 +111,15 @@ impl Parser {
                 file.new_path = Some(unquote(path));
             } else if line.starts_with("deleted file mode") {
                 file.deleted = true;
-            } else if line.starts_with("new file mode") {
+            } else if let Some(mode) = line.strip_prefix("new file mode ") {
                 file.old_path = None;
+                file.becomes_link |= mode.starts_with("120");
+                file.executable |= mode.starts_with("100755");
+            } else if line.starts_with("index ") && line.ends_with(" 120000") {
+                file.becomes_link = true;
+            } else if let Some(mode) = line.strip_prefix("new mode ") {
+                file.becomes_link |= mode.starts_with("120");
+                file.executable |= mode.starts_with("100755");
             } else if line.starts_with("old mode") {
                 file.mode_changed = true;
             } else if line.starts_with("GIT binary patch") || line.starts_with("Binary files ") {

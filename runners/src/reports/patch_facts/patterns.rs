@@ -1,4 +1,4 @@
-//! Words in code that silence a finding, set a test aside, leave the process or pretend to be a report.
+//! Words in code that silence a finding, set a test aside or pretend to be a report.
 //!
 //! A line is compared without white space and in lower case, so that neither hides a word. Of each word only
 //! what a patch adds beyond what it takes away from the same file counts.
@@ -9,7 +9,7 @@ use super::{FlagKind, PatchFacts};
 
 /// Where a word means what it says.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum In {
+pub(super) enum In {
     /// Any file but prose.
     Code,
     /// Files whose name ends so.
@@ -18,18 +18,18 @@ enum In {
     Tests,
 }
 
-const PYTHON: In = In::Files(&[".py", ".pyi", ".pyx"]);
-const RUST: In = In::Files(&[".rs"]);
-const SCRIPT: In =
+pub(super) const PYTHON: In = In::Files(&[".py", ".pyi", ".pyx"]);
+pub(super) const RUST: In = In::Files(&[".rs"]);
+pub(super) const SCRIPT: In =
     In::Files(&[".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue", ".svelte"]);
-const GO: In = In::Files(&[".go"]);
-const JVM: In = In::Files(&[".java", ".kt", ".kts", ".groovy", ".scala"]);
+pub(super) const GO: In = In::Files(&[".go"]);
+pub(super) const JVM: In = In::Files(&[".java", ".kt", ".kts", ".groovy", ".scala"]);
 const DOTNET: In = In::Files(&[".cs", ".fs", ".vb", ".csproj", ".fsproj", ".props", ".targets"]);
-const NATIVE: In = In::Files(&[".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx"]);
-const CMAKE: In = In::Files(&["cmakelists.txt", ".cmake"]);
+pub(super) const NATIVE: In = In::Files(&[".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx"]);
+pub(super) const CMAKE: In = In::Files(&["cmakelists.txt", ".cmake"]);
 
 /// A word without white space, in lower case, and where it counts.
-type Word = (&'static str, In);
+pub(super) type Word = (&'static str, In);
 
 const SUPPRESSIONS: &[Word] = &[
     ("#noqa", In::Code),
@@ -94,6 +94,8 @@ const SET_ASIDE: &[Word] = &[
     ("cfg(any())", RUST),
     ("cfg(false)", RUST),
     ("cfg(not(test))", RUST),
+    ("cfg(not(all()))", RUST),
+    ("required-features", In::Code),
     (".skip(", SCRIPT),
     (".skipif(", SCRIPT),
     (".runif(", SCRIPT),
@@ -130,42 +132,6 @@ const SET_ASIDE: &[Word] = &[
 
 /// Functions of JavaScript frameworks that begin a word: `xit(`, but not `exit(`.
 const SET_ASIDE_CALLS: &[&str] = &["xit(", "xtest(", "xdescribe(", "fit(", "fdescribe(", "ftest("];
-
-const EARLY_EXITS: &[Word] = &[
-    ("os._exit(", In::Code),
-    ("exit(0)", In::Code),
-    ("exit_success", In::Code),
-    ("runtime.halt(", In::Code),
-    ("runtime.getruntime().halt(", In::Code),
-    ("atexit.", PYTHON),
-    ("pytest.exit(", PYTHON),
-    ("pytest_sessionfinish", In::Code),
-    ("pytest_runtest", In::Code),
-    ("pytest_collection", In::Code),
-    ("pytest_terminal_summary", In::Code),
-    ("pytest_report", In::Code),
-    ("pytest_pyfunc_call", In::Code),
-    ("pytest_assertion_pass", In::Code),
-    ("hookwrapper", PYTHON),
-    ("hookimpl", PYTHON),
-    ("builtins.assert", PYTHON),
-    ("__builtins__", PYTHON),
-    ("sys.modules[", PYTHON),
-    ("os.fork(", PYTHON),
-    ("os.setsid", PYTHON),
-    ("start_new_session", PYTHON),
-    ("panic::set_hook", RUST),
-    ("functestmain(", GO),
-    ("nohup", In::Code),
-    ("exit(", In::Tests),
-    ("quit(", In::Tests),
-    ("_exit(", In::Tests),
-    ("abort()", In::Tests),
-    ("catch_unwind", In::Tests),
-    ("recover()", In::Tests),
-    ("daemon=true", In::Tests),
-    ("setsid", In::Tests),
-];
 
 const FAKE_REPORTS: &[Word] = &[
     ("testresult:", In::Code),
@@ -204,7 +170,6 @@ pub(super) fn look(facts: &mut PatchFacts, file: &FileDiff) {
     for (kind, words) in [
         (FlagKind::Suppression, SUPPRESSIONS),
         (FlagKind::TestSetAside, SET_ASIDE),
-        (FlagKind::EarlyExit, EARLY_EXITS),
         (FlagKind::FakeReport, FAKE_REPORTS),
     ] {
         for (word, _) in words.iter().filter(|(_, place)| counts_in(*place, &path, tests)) {
@@ -229,7 +194,7 @@ pub(super) fn look(facts: &mut PatchFacts, file: &FileDiff) {
     surplus(facts, file, FlagKind::FakeReport, (&added, &removed), says_passed);
 }
 
-fn counts_in(place: In, path: &str, tests: bool) -> bool {
+pub(super) fn counts_in(place: In, path: &str, tests: bool) -> bool {
     match place {
         In::Code => true,
         In::Files(ends) => ends.iter().any(|end| path.ends_with(end)),
@@ -238,7 +203,7 @@ fn counts_in(place: In, path: &str, tests: bool) -> bool {
 }
 
 /// Flags the added lines that match beyond as many as were taken away.
-fn surplus(
+pub(super) fn surplus(
     facts: &mut PatchFacts,
     file: &FileDiff,
     kind: FlagKind,

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use super::diff::{FileDiff, Line, Side};
 use super::patterns::squeeze;
-use super::{FlagKind, PatchFacts};
+use super::regions::lines_of_tests;
+use super::{FlagKind, PatchFacts, rebound};
 
 /// Whether a path is one of tests, of what they read, or of what they are compared with.
 pub(super) fn is_test_path(path: &str) -> bool {
@@ -67,35 +68,18 @@ pub(super) fn look(facts: &mut PatchFacts, file: &FileDiff) {
     deleted_tests(facts, file);
     changed_lines(facts, file, &lines);
     undone_tests(facts, file, &lines);
+    rebound::look(facts, file, &lines);
 }
 
-/// The lines that belong to tests: all of a file of tests, or what follows `mod tests` and its like.
+/// The lines that belong to tests: all of a file of tests, or the parts of another that are tests.
 fn in_tests(file: &FileDiff, whole: bool) -> Vec<&Line> {
-    let mut inside = false;
-    file.lines
-        .iter()
-        .filter(|line| {
-            if line.side == Side::Header {
-                inside = false;
-            }
-            let text = line.text.trim();
-            inside |= [
-                "mod tests",
-                "mod test ",
-                "#[cfg(test)]",
-                "#[test]",
-                "#[tokio::test",
-                "#[rstest",
-                "proptest!",
-            ]
-            .iter()
-            .any(|word| text.starts_with(word))
-                || text.starts_with("fn test_")
-                || text.starts_with("def test_")
-                || text.starts_with("class Test");
-            (inside || whole) && line.side != Side::Header
-        })
-        .collect()
+    if whole {
+        return file.lines.iter().filter(|line| line.side != Side::Header).collect();
+    }
+    if [".rs", ".py"].iter().any(|end| file.path().ends_with(end)) {
+        return lines_of_tests(file);
+    }
+    Vec::new()
 }
 
 /// What names a test in a line: a function, a title, or an attribute before a function.
@@ -178,20 +162,26 @@ fn deleted_tests(facts: &mut PatchFacts, file: &FileDiff) {
     }
 }
 
-/// Lines of tests that are gone, or say something else now.
+/// Lines of tests that are gone, say something else, or stand deeper, where a condition decides over them.
 fn changed_lines(facts: &mut PatchFacts, file: &FileDiff, lines: &[&Line]) {
-    let mut added: BTreeMap<String, usize> = BTreeMap::new();
+    let indent = |line: &Line| line.text.len() - line.text.trim_start().len();
+    let mut added: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for line in file.added() {
-        *added.entry(plain(&line.text)).or_default() += 1;
+        added.entry(plain(&line.text)).or_default().push(indent(line));
     }
     let mut gone = |line: &Line| {
         let text = plain(&line.text);
         if text.is_empty() || is_aside(file.path(), line.text.trim()) {
             return;
         }
-        match added.get_mut(&text) {
-            Some(left) if *left > 0 => *left -= 1,
-            Some(_) | None => facts.flag(FlagKind::TestWeakened, file, None, &line.text),
+        let again = added.get_mut(&text).filter(|places| !places.is_empty());
+        // The shallowest first: a line that moved within its block is not held against it.
+        let place = again.and_then(|places| {
+            let least = (0..places.len()).min_by_key(|&at| places[at])?;
+            Some(places.swap_remove(least))
+        });
+        if place.is_none_or(|place| place > indent(line)) {
+            facts.flag(FlagKind::TestWeakened, file, None, &line.text);
         }
     };
     for line in lines.iter().filter(|line| line.side == Side::Removed) {

@@ -249,6 +249,103 @@ fn policy_may_allow_suppressions_and_nothing_else() {
 }
 
 #[test]
+fn policy_may_allow_each_kind_by_itself() {
+    let changed = patch("tests/test_a.py", "def test_a():", &["    assert x == 1"], &["    assert x == 2"]);
+    let config = patch("ruff.toml", "[lint]", &["line-length = 80"], &["line-length = 200"]);
+    let tests = Guard { allow_test_changes: true, ..Guard::default() };
+    let checks = Guard { allow_check_changes: true, ..Guard::default() };
+    assert_eq!(kinds(&changed.clone().allowed_by(&checks)), [FlagKind::TestWeakened]);
+    assert_eq!(kinds(&changed.allowed_by(&tests)), []);
+    assert_eq!(
+        kinds(&config.clone().allowed_by(&tests)),
+        [FlagKind::CheckConfigChanged, FlagKind::ThresholdChanged]
+    );
+    assert_eq!(kinds(&config.allowed_by(&checks)), []);
+}
+
+#[test]
+fn what_a_checks_command_names_is_part_of_the_check() {
+    use jobs::check::{Check, Tool};
+    let named = |argv: &[&str], path: &str| {
+        let checks = [Check::new("check", Tool::Tap, argv)];
+        !patch(path, "context", &["a"], &["b"]).judged_by(&checks).flags.is_empty()
+    };
+    for (argv, path) in [
+        (["sh", "check.sh"].as_slice(), "check.sh"),
+        (&["./scripts/test"], "scripts/test"),
+        (&["python3", "-u", "run_tests.py"], "run_tests.py"),
+        (&["ruff", "check", "--config=lint/rules.toml", "."], "lint/rules.toml"),
+        (&["jest", "-c", "unit.json"], "unit.json"),
+    ] {
+        assert!(named(argv, path), "{argv:?}");
+    }
+    for (argv, path) in [
+        (["ruff", "check", "a.py"].as_slice(), "a.py"),
+        (&["python3", "-m", "pytest", "a.py"], "a.py"),
+        (&["sh", "check.sh"], "a.sh"),
+    ] {
+        assert!(!named(argv, path), "{argv:?}");
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_module_or_poses_as_a_tool_is_seen() {
+    let new = |path: &str, mode: &str| {
+        let text = format!(
+            "diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+        );
+        kinds(&PatchFacts::of(text.as_bytes()))
+    };
+    for path in [
+        "json.py",
+        "src/pluggy.py",
+        "tests/_pytest/__init__.py",
+        "bin/pytest",
+        "node_modules/jest/bin/jest.js",
+        "build.rs",
+    ] {
+        assert_eq!(new(path, "100755"), [FlagKind::CheckConfigChanged], "{path}");
+    }
+    for path in ["app/json.py", "sums.py", "src/go.rs"] {
+        assert_eq!(new(path, "100644"), [], "{path}");
+    }
+    assert_eq!(new("tests/data.txt", "120000"), [FlagKind::Hidden]);
+    assert_eq!(new("sums.so", "100644"), [FlagKind::Hidden]);
+    let binary = "diff --git a/src/lib.rs b/src/lib.rs\nindex 1..2 100644\nGIT binary patch\nliteral 1\n";
+    assert_eq!(kinds(&PatchFacts::of(binary.as_bytes())), [FlagKind::Hidden]);
+}
+
+#[test]
+fn a_test_whose_words_stay_and_mean_something_else_is_seen() {
+    let test = |added: &[&str], removed: &[&str]| patch("tests/test_a.py", "def test_a():", removed, added);
+    for (removed, added) in [
+        (
+            ["    assert add(1, 2) == 3"].as_slice(),
+            ["    if quick:", "        assert add(1, 2) == 3"].as_slice(),
+        ),
+        (&[], &["    for _ in []:"]),
+        (&[], &["    with suppress(Exception):"]),
+        (
+            &["from sums import add", "    assert add(1, 2) == 3"],
+            &["from fake import add", "    assert add(1, 2) == 3"],
+        ),
+    ] {
+        assert_eq!(kinds(&test(added, removed)), [FlagKind::TestWeakened], "{added:?}");
+    }
+    let facts = patch("tests/test_a.py", "    assert add(1, 2) == 3", &[], &["def add(a, b):"]);
+    assert_eq!(kinds(&facts), [FlagKind::TestWeakened]);
+    // An import that nothing uses any more asserts nothing.
+    assert_eq!(test(&[], &["import os"]).flags, []);
+    let facts = patch(
+        "tests/test_a.py",
+        "    assert x",
+        &[],
+        &["def test_b():", "    for y in z:", "        assert y"],
+    );
+    assert_eq!(facts.flags, []);
+}
+
+#[test]
 fn reasons_name_the_place_and_the_words() {
     let facts = patch("a.py", "context", &[], &["x = 1  # noqa"]);
     assert_eq!(facts.reasons(), ["the patch silences a finding: a.py:2: x = 1  # noqa"]);
