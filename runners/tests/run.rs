@@ -88,6 +88,53 @@ async fn a_patch_that_deletes_the_failing_test_is_no_success() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_red_and_green_on_the_unchanged_tree_is_never_called_repaired() {
+    let sandbox = sandbox_or_skip!();
+    // Red the first time that it runs in a folder, and green from then on, whatever the value is.
+    let script = "echo 1..1\nif grep -q right value || [ -e ran ]; then echo 'ok 1 - value'; else touch ran; echo 'not ok 1 - value'; exit 1; fi\n";
+    for reruns in [2, 0] {
+        let (project, mut asked) = running::without_compiler("wrong");
+        std::fs::write(project.path().join("check.sh"), script).unwrap();
+        asked.limits.reruns = reruns;
+        let report = fix(&sandbox, &project, asked).await;
+        if reruns == 0 {
+            assert_eq!(outcome(&report), Outcome::Succeeded, "nothing else stands in its way");
+            continue;
+        }
+        let Outcome::Failed { failure: Failure::Inconclusive(why) } = outcome(&report) else {
+            panic!("{:?}", outcome(&report));
+        };
+        assert!(why.contains("flaky on the unchanged tree"), "{why}");
+        let flaky = report.view.steps.iter().find_map(|step| match &step.state {
+            jobs::step::StepState::Done { output } => match output.as_ref() {
+                jobs::step::Output::Verified { flaky, .. } => Some(flaky.clone()),
+                _ => None,
+            },
+            _ => None,
+        });
+        assert_eq!(flaky.unwrap()[0].check, "value");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_check_plants_in_the_home_does_not_steer_the_next_one() {
+    let sandbox = sandbox_or_skip!();
+    let project = Crate::new(running::WRONG_SUM);
+    // A build script of the tree itself: whatever is tested next would be run by a program that says nothing.
+    let plants = "fn main() {\n    let home = std::env::var(\"CARGO_HOME\").unwrap();\n    std::fs::create_dir_all(&home).unwrap();\n    let setting = \"[target.'cfg(all())']\\nrunner = ['sh', '-c', 'echo; echo running 2 tests; echo; echo \\\"test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\\\"']\\n\";\n    std::fs::write(format!(\"{home}/config.toml\"), setting).unwrap();\n}\n";
+    std::fs::write(project.path().join("build.rs"), plants).unwrap();
+    let mut asked = request_on(&project);
+    asked.checks = vec![
+        jobs::check::Check::new("cargo check", jobs::check::Tool::CargoCheck, &["cargo", "check"]),
+        jobs::check::Check::new("cargo test", jobs::check::Tool::CargoTest, &["cargo", "test", "--lib"]),
+    ];
+    let report = fix(&sandbox, &project, asked).await;
+    let baseline = report.baseline.as_ref().unwrap();
+    assert_eq!(baseline.checks[0].report.outcome, jobs::verdict::CheckOutcome::Passed);
+    assert_eq!(baseline.checks[1].report.outcome, jobs::verdict::CheckOutcome::Failed, "{baseline:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_run_is_halted_and_sealed() {
     let sandbox = sandbox_or_skip!();
     let project = Crate::new(running::SLOW_TEST);
