@@ -9,14 +9,12 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use receipts::keyring::Keyring;
+use receipts::keyring::{Keyring, MAX_KEYRING};
 use receipts::{PublicKey, Signer, Timestamp};
 use zeroize::Zeroizing;
 
 /// The variable of the signing key, a PKCS#8 PEM; it wins over the key's file.
 pub const VARIABLE: &str = "WHIPSTITCH_SIGNING_KEY";
-/// Longest keyring file that is read.
-const MAX_KEYRING: u64 = 16 << 20;
 
 /// Makes a new key in `file`, which must not exist, with mode 0600.
 pub fn make(file: &Path) -> anyhow::Result<Signer> {
@@ -129,7 +127,9 @@ pub fn list(file: &Path, first: Option<[u8; 32]>) -> anyhow::Result<Vec<PublicKe
 fn keyring(file: &Path, first: Option<[u8; 32]>) -> anyhow::Result<(Keyring, Vec<u8>)> {
     let place = keyring_file(file);
     let bytes = match std::fs::metadata(&place) {
-        Ok(found) if found.len() > MAX_KEYRING => bail!("{} is too long for a keyring", place.display()),
+        Ok(found) if found.len() > MAX_KEYRING as u64 => {
+            bail!("{} is too long for a keyring", place.display())
+        }
         Ok(_) => std::fs::read(&place).with_context(|| format!("cannot read {}", place.display()))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", place.display())),

@@ -382,5 +382,31 @@ async fn receipts_of_every_key_that_the_first_one_leads_to_verify() {
     let stranger = hex::encode(Signer::from_seed(&[9; 32]).public_key());
     let path = bundle.to_str().unwrap();
     let verified = whipstitch(&["verify", path, "--key", &stranger, "--keyring", keyring]);
-    assert_eq!(verified.status.code(), Some(2), "{verified:?}");
+    assert_eq!((verified.status.code(), first_line(&verified).as_str()), (Some(1), "E_KEY@0"));
+    assert!(text(&verified.stderr).contains("the keyring does not follow: E_KEYID@0"), "{verified:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_key_is_a_verdict_and_what_is_no_bundle_is_a_mistake() {
+    let world = World::new().await;
+    let (_, bundle) = world.export("bundle");
+    let path = bundle.to_str().unwrap();
+    let diff = bundle.join("0001.diff");
+    let verified = whipstitch(&["verify", path, "--key", diff.to_str().unwrap()]);
+    assert_eq!((verified.status.code(), first_line(&verified).as_str()), (Some(1), "E_KEY@0"));
+    assert!(text(&verified.stderr).contains("not an Ed25519 public key"), "{verified:?}");
+    for arguments in [
+        [path, "--key", "no-such-file"],
+        ["no-such-bundle", "--key", &world.key],
+        ["/dev/null", "--key", &world.key],
+        [path, "--key", &world.key.to_uppercase()],
+    ] {
+        let verified = whipstitch(&[&["verify"], &arguments[..]].concat());
+        assert!(matches!(verified.status.code(), Some(1 | 2)), "{verified:?}");
+        assert_eq!(text(&verified.stdout), "", "{verified:?}");
+    }
+    // A folder in the place of a diff is no diff.
+    std::fs::remove_file(&diff).unwrap();
+    std::fs::create_dir(&diff).unwrap();
+    assert_eq!(first_line(&whipstitch(&["verify", path, "--key", &world.key])), "E_DIFF_LEN@1");
 }

@@ -27,7 +27,8 @@ fn main() {
 
 fn corpus(cases: &[Value]) {
     for case in cases {
-        let report = verify(&Files::Memory(files(case)), &key(case), &request(case));
+        let files = files(case);
+        let report = verify(&Files::Memory(files.clone()), &key(case), &request(case, &files));
         println!("{}\t{}\t{}", case["name"].as_str().unwrap(), report.exit_code, report.lines.join(" / "));
     }
 }
@@ -50,11 +51,13 @@ fn files(case: &Value) -> Bytes {
     case["files"].as_object().unwrap().iter().map(|(name, file)| (name.clone(), bytes(file))).collect()
 }
 
-fn request(case: &Value) -> Request {
+/// What the case's arguments ask for; its keyring is one of its files.
+fn request<'a>(case: &Value, files: &'a Bytes) -> Request<'a> {
     let mut request = Request::default();
     let mut arguments = case["arguments"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
     while let Some(word) = arguments.next() {
         match word {
+            "--keyring" => request.keyring = Some(&files[arguments.next().unwrap()]),
             "--expect-head" => {
                 let head = arguments.next().unwrap();
                 request.expected.head = Some(key(&json!({ "key": head })));

@@ -4,9 +4,10 @@ use crate::chain::{WriteError, object, text};
 use crate::flat;
 use crate::gate::{Check, on};
 use crate::key::{PublicKey, Signed, Signer, hex};
+use crate::keyring::Keyring;
 use crate::record::{self, Record, Rule, reason_of};
 use crate::time::Timestamp;
-use crate::verify::{Chain, Code, Verdict, read_signed};
+use crate::verify::{Chain, Code, Verdict, keys_from, read_signed};
 
 const AUTHORIZATION_TYPE: &str = "urn:x-whipstitch:authorization:v1";
 const ROLES: &[&str] = &["none", "read", "triage", "write", "maintain", "admin"];
@@ -115,29 +116,38 @@ fn schema(members: flat::Members) -> Result<Record, Code> {
 
 /// Verifies `authorize`, then optionally `push`, after the seal whose digest is `seal`.
 pub fn verify_authorizations(records: &[Signed], seal: [u8; 32], key: &[u8; 32]) -> Verdict {
-    verify_decisions(records.iter().map(Ok), seal, None, key)
+    match PublicKey::from_raw(key) {
+        Ok(key) => verify_decisions(records.iter().map(Ok), seal, None, &Keyring::of(key)),
+        Err(_) => Verdict::Invalid { code: Code::Key, index: 0 },
+    }
 }
 
 /// Verifies what people decided, as it is read; with `receipts`, also against the sealed run itself:
 /// its name, its time, and that the pushed tree is the tree that was verified.
+///
+/// A decision may come long after the run, so its key may be a later one of the keyring, and never an
+/// earlier one than that of the record before it.
 pub fn verify_decisions<S: std::borrow::Borrow<Signed>>(
     lines: impl IntoIterator<Item = Result<S, Code>>,
     seal: [u8; 32],
     receipts: Option<&Chain>,
-    key: &[u8; 32],
+    keyring: &Keyring,
 ) -> Verdict {
-    let Ok(key) = PublicKey::from_raw(key) else { return Verdict::Invalid { code: Code::Key, index: 0 } };
+    let mut keys = keys_from(keyring.keys(), receipts.map_or("", |chain| &chain.key_id));
     let mut authorization: Option<[u8; 32]> = None;
     for (index, line) in lines.into_iter().enumerate() {
         let read = match index < crate::MAX_CHAIN {
             true => line.and_then(|signed| {
-                let record = read_signed(signed.borrow(), &key, schema)?;
+                let record = read_signed(signed.borrow(), keys, schema)?;
                 follow(&record, seal, receipts, authorization)?;
                 authorization = match record.text("kind") == "authorize" {
                     true => Some(signed.borrow().digest()),
                     false if on(Check::AuthorizationOnce) => None,
                     false => authorization,
                 };
+                if on(Check::AuthorizationKey) {
+                    keys = keys_from(keys, record.text("key_id"));
+                }
                 Ok(())
             }),
             false => Err(Code::Size),
@@ -162,6 +172,9 @@ fn follow(
     }
     let wanted = if is_push { authorization } else { Some(seal) };
     if on(Check::AuthorizationPrev) && wanted.is_none_or(|wanted| record.text("prev") != hex(&wanted)) {
+        return Err(Code::Prev);
+    }
+    if on(Check::AuthorizationSealed) && receipts.is_some_and(|chain| chain.outcome.is_empty()) {
         return Err(Code::Prev);
     }
     let early = |chain: &Chain| *record.text("issued_at") < *chain.issued_at;

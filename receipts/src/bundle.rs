@@ -4,7 +4,6 @@
 //! that no input makes the reader hold more than one line.
 
 use std::io::{BufRead, Read as _};
-use std::path::Path;
 
 use crate::gate::{Check, on};
 use crate::key::{Signed, hex, unhex};
@@ -96,40 +95,4 @@ fn read_line(line: &[u8]) -> Option<Signed> {
     };
     let signature = std::str::from_utf8(text).ok().and_then(unhex::<64>).unwrap_or(NO_SIGNATURE);
     Some(Signed { bytes: bytes.to_vec(), signature })
-}
-
-/// The evidence at `path`: the bundle file, or the folder that holds `run.receipts`; diffs beside it.
-pub struct Evidence {
-    pub bundle: Vec<u8>,
-    folder: std::path::PathBuf,
-}
-
-/// Evidence that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot read {path}: {why}")]
-pub struct UnreadableEvidence {
-    pub path: String,
-    pub why: String,
-}
-
-impl Evidence {
-    /// Opens the bundle at `path`; at most as many bytes as a chain may have.
-    pub fn open(path: &Path) -> Result<Self, UnreadableEvidence> {
-        let file = if path.is_dir() { path.join("run.receipts") } else { path.to_owned() };
-        let bundle = read_bounded(&file, MAX_LINE * crate::MAX_CHAIN).map_err(|error| {
-            UnreadableEvidence { path: file.display().to_string(), why: error.to_string() }
-        })?;
-        Ok(Self { bundle, folder: file.parent().unwrap_or(Path::new(".")).to_owned() })
-    }
-
-    /// The diff of receipt `seq`; one byte more than the largest is read, so that a verifier sees the excess.
-    pub fn diff(&self, seq: u64) -> Option<Vec<u8>> {
-        read_bounded(&self.folder.join(format!("{seq:04}.diff")), crate::MAX_DIFF + 1).ok()
-    }
-}
-
-fn read_bounded(path: &Path, limit: usize) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(limit as u64).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -8,9 +8,10 @@ use crate::chain::{WriteError, text};
 use crate::flat::{self, Value};
 use crate::gate::{Check, on};
 use crate::key::{PublicKey, Signed, Signer, hex};
+use crate::keyring::Keyring;
 use crate::record::{self, Record, Rule, reason_of};
 use crate::time::Timestamp;
-use crate::verify::{Chain, Code, Verdict, read_signed};
+use crate::verify::{Chain, Code, Verdict, keys_from, read_signed};
 
 const JOURNAL_TYPE: &str = "urn:x-whipstitch:journal:v1";
 
@@ -231,7 +232,10 @@ const WORDS: [&[&str]; 12] = [
 
 /// Verifies a journal from plan to seal.
 pub fn verify(entries: &[Signed], key: &[u8; 32]) -> Verdict {
-    verify_lines(entries.iter().map(Ok), key, None).verdict
+    match PublicKey::from_raw(key) {
+        Ok(key) => verify_lines(entries.iter().map(Ok), &Keyring::of(key), None).verdict,
+        Err(_) => Verdict::Invalid { code: Code::Key, index: 0 },
+    }
 }
 
 /// What was found in a journal.
@@ -247,22 +251,28 @@ pub struct Verified {
 /// Verifies entries as they are read, and against the receipts of the same run where they are given.
 ///
 /// The receipts name, for each change that was applied, the `authorise` entry that let it be applied
-/// and the same diff; and their seal names the journal's last entry.
+/// and the same diff; and their seal names the journal's last entry. One key signs receipts and journal.
 pub fn verify_lines<S: std::borrow::Borrow<Signed>>(
     lines: impl IntoIterator<Item = Result<S, Code>>,
-    key: &[u8; 32],
+    keyring: &Keyring,
     receipts: Option<&Chain>,
 ) -> Verified {
     let mut reader = Reader { receipts, ..Reader::default() };
-    let Ok(key) = PublicKey::from_raw(key) else {
-        return reader.verified(Verdict::Invalid { code: Code::Key, index: 0 });
-    };
+    let known = receipts.map_or("", |chain| &chain.key_id);
+    let mut keys = keyring.keys();
+    if on(Check::OneKey) && !known.is_empty() {
+        keys = &keys_from(keys, known)[..1];
+    }
     let mut count = 0;
     for (index, line) in lines.into_iter().enumerate() {
         let read = match index < crate::MAX_CHAIN {
             true => line.and_then(|entry| {
-                let record = read_signed(entry.borrow(), &key, schema)?;
-                reader.follow(index as u64, &record, entry.borrow())
+                let record = read_signed(entry.borrow(), keys, schema)?;
+                reader.follow(index as u64, &record, entry.borrow())?;
+                if on(Check::OneKey) {
+                    keys = &keys_from(keys, record.text("key_id"))[..1];
+                }
+                Ok(())
             }),
             false => Err(Code::JournalCount),
         };

@@ -1,6 +1,8 @@
 //! Ed25519, strictly: S < L, A and R canonical, neither of small order, the cofactorless equation.
 
-use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::pkcs8::DecodePrivateKey as _;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 
@@ -125,17 +127,9 @@ impl PublicKey {
         Ok(Self { key, id: key_id(raw) })
     }
 
-    /// What a person gives: 32 raw bytes, 64 hex digits, or an SPKI PEM.
+    /// The key in what a person gives: 32 raw bytes, 64 lowercase hex digits, or an SPKI PEM.
     pub fn parse(input: &[u8]) -> Result<Self, KeyError> {
-        if let Ok(raw) = <&[u8; 32]>::try_from(input) {
-            return Self::from_raw(raw);
-        }
-        let text = std::str::from_utf8(input).map_err(|_| KeyError)?.trim();
-        if let Some(raw) = unhex::<32>(text) {
-            return Self::from_raw(&raw);
-        }
-        let key = VerifyingKey::from_public_key_pem(text).map_err(|_| KeyError)?;
-        Self::from_raw(&key.to_bytes())
+        Self::from_raw(&raw_key(input).ok_or(KeyError)?)
     }
 
     /// The 32 raw bytes.
@@ -159,6 +153,27 @@ impl PublicKey {
             && <&[u8; 32]>::try_from(r).is_ok_and(is_canonical_point)
             && self.key.verify_strict(message, &Signature::from_bytes(signature)).is_ok()
     }
+}
+
+/// The DER of an Ed25519 SubjectPublicKeyInfo before its 32 bytes of key (RFC 8410, 4).
+const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// The 32 bytes in what a person gives as a key, whether or not they are a key that may be used.
+///
+/// Spaces around it are ASCII's, and base64 has its one form, so that both verifiers read the same.
+pub fn raw_key(input: &[u8]) -> Option<[u8; 32]> {
+    if let Ok(raw) = input.try_into() {
+        return Some(raw);
+    }
+    let text = std::str::from_utf8(input.trim_ascii()).ok()?;
+    if let Some(raw) = unhex(text) {
+        return Some(raw);
+    }
+    let body =
+        text.strip_prefix("-----BEGIN PUBLIC KEY-----")?.strip_suffix("-----END PUBLIC KEY-----")?.as_bytes();
+    let digits: Vec<u8> = body.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let der = STANDARD.decode(digits).ok()?;
+    der.strip_prefix(&SPKI)?.try_into().ok()
 }
 
 /// The group's order L, little-endian (RFC 8032, 5.1).
@@ -216,6 +231,20 @@ mod tests {
         let public = pem.replace("PRIVATE", "PUBLIC");
         assert_eq!(Signer::from_pkcs8(&public).unwrap_err(), PrivateKeyError);
         assert_eq!(Signer::from_pkcs8(&pem.replace("MC4C", "MC4D")).unwrap_err(), PrivateKeyError);
+    }
+
+    #[test]
+    fn our_own_check_of_s_stands_by_itself() {
+        let with = |index: usize, byte: u8| {
+            let mut s = ORDER;
+            s[index] = byte;
+            s
+        };
+        assert!(is_below_order(&with(0, ORDER[0] - 1)) && is_below_order(&[0; 32]));
+        assert!(is_below_order(&with(31, 0x0f)) && is_below_order(&with(15, 0x13)));
+        for s in [ORDER, with(0, ORDER[0] + 1), with(16, 1), with(31, 0x11), with(31, 0x90), [0xff; 32]] {
+            assert!(!is_below_order(&s), "{s:?}");
+        }
     }
 
     #[test]

@@ -5,16 +5,15 @@
 
 use crate::chain::{WriteError, text};
 use crate::flat::{self, Value};
+use crate::gate::{Check, on};
 use crate::key::{PublicKey, Signed, Signer, hex, unhex};
 use crate::record::{self, Record, Rule, reason_of};
 use crate::time::Timestamp;
 use crate::verify::Code;
 
 const ROTATION_TYPE: &str = "urn:x-whipstitch:rotation:v1";
-/// Longest line of a keyring: a record, two TABs, two signatures, LF.
-const MAX_LINE: usize = crate::MAX_RECEIPT + 259;
-/// Most rotations that a keyring may hold.
-const MAX_ROTATIONS: usize = 10_000;
+/// Largest keyring, in bytes; more than a thousand rotations.
+pub const MAX_KEYRING: usize = 1 << 20;
 
 /// The keys that a first key leads to.
 #[derive(Clone, Debug)]
@@ -25,11 +24,18 @@ pub struct Keyring {
 }
 
 impl Keyring {
+    /// One key, and no rotation.
+    pub fn of(first: PublicKey) -> Self {
+        Self { keys: vec![first], head: [0; 32], issued_at: String::new() }
+    }
+
     /// Reads the keyring's lines; each is the rotation, a TAB, the old key's signature in hex, a TAB,
     /// the new key's, LF. The error names the line (from 0).
     pub fn read(bytes: &[u8], first: &[u8; 32]) -> Result<Self, (Code, usize)> {
-        let first = PublicKey::from_raw(first).map_err(|_| (Code::Key, 0))?;
-        let mut keyring = Self { keys: vec![first], head: [0; 32], issued_at: String::new() };
+        let mut keyring = Self::of(PublicKey::from_raw(first).map_err(|_| (Code::Key, 0))?);
+        if on(Check::KeyringSize) && bytes.len() > MAX_KEYRING {
+            return Err((Code::Size, 0));
+        }
         for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
             keyring.follow(line).map_err(|code| (code, index))?;
         }
@@ -37,10 +43,11 @@ impl Keyring {
     }
 
     fn follow(&mut self, line: &[u8]) -> Result<(), Code> {
-        if line.len() > MAX_LINE || self.keys.len() > MAX_ROTATIONS {
-            return Err(Code::Size);
-        }
-        let line = line.strip_suffix(b"\n").ok_or(Code::Json)?;
+        let line = match line.strip_suffix(b"\n") {
+            Some(line) => line,
+            None if on(Check::KeyringLine) => return Err(Code::Json),
+            None => line,
+        };
         let mut cells = line.rsplitn(3, |&byte| byte == b'\t');
         let (by_new, by_old, bytes) = (cells.next(), cells.next(), cells.next());
         let bytes = bytes.ok_or(Code::Json)?;
@@ -48,22 +55,29 @@ impl Keyring {
         let new = unhex(record.text("new_key")).and_then(|raw| PublicKey::from_raw(&raw).ok());
         let new = new.ok_or(Code::Key)?;
         let old = self.current();
-        if record.text("key_id") != old.id() || self.keys.iter().any(|key| key.id() == new.id()) {
+        if on(Check::KeyringOldKey) && record.text("key_id") != old.id() {
             return Err(Code::KeyId);
         }
-        for (key, cell) in [(old, by_old), (&new, by_new)] {
-            let signature = cell.and_then(|cell| std::str::from_utf8(cell).ok()).and_then(unhex::<64>);
-            if !signature.is_some_and(|signature| key.verifies(bytes, &signature)) {
-                return Err(Code::Sig);
-            }
+        if on(Check::KeyringUsedKey) && self.find(new.id()).is_some() {
+            return Err(Code::KeyId);
         }
-        if record.int("seq") + 1 != self.keys.len() as u64 {
+        let signs = |key: &PublicKey, cell: Option<&[u8]>| {
+            let signature = cell.and_then(|cell| std::str::from_utf8(cell).ok()).and_then(unhex::<64>);
+            signature.is_some_and(|signature| key.verifies(bytes, &signature))
+        };
+        if on(Check::KeyringOldSignature) && !signs(old, by_old) {
+            return Err(Code::Sig);
+        }
+        if on(Check::KeyringNewSignature) && !signs(&new, by_new) {
+            return Err(Code::Sig);
+        }
+        if on(Check::KeyringSeq) && record.int("seq") + 1 != self.keys.len() as u64 {
             return Err(Code::Seq);
         }
-        if record.text("prev") != hex(&self.head) {
+        if on(Check::KeyringPrev) && record.text("prev") != hex(&self.head) {
             return Err(Code::Prev);
         }
-        if *record.text("issued_at") < *self.issued_at {
+        if on(Check::KeyringTime) && *record.text("issued_at") < *self.issued_at {
             return Err(Code::Time);
         }
         self.head = crate::digest(bytes);
@@ -174,7 +188,14 @@ mod tests {
         assert_eq!(with(format!("{good}{}", lines[1])), (Code::KeyId, 2));
         assert_eq!(with(good.replacen("yearly", "weekly", 1)), (Code::Sig, 0));
         assert_eq!(with(good.trim_end().to_owned()), (Code::Json, 1));
-        assert_eq!(with("x".repeat(MAX_LINE + 1)), (Code::Size, 0));
+    }
+
+    #[test]
+    fn a_keyring_has_at_most_a_mebibyte() {
+        let line = two_rotations();
+        let padded = |length: usize| [&line[..], &vec![b'x'; length - line.len()]].concat();
+        assert_eq!(ring(&padded(MAX_KEYRING)).unwrap_err(), (Code::Json, 2));
+        assert_eq!(ring(&padded(MAX_KEYRING + 1)).unwrap_err(), (Code::Size, 0));
     }
 
     #[test]

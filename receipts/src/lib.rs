@@ -28,10 +28,10 @@ mod corpus;
 pub use authorization::{Authorize, Push, authorize, push, verify_authorizations, verify_decisions};
 pub use chain::{Apply, Open, RunChain, Seal, WriteError};
 pub use journal::Journal;
-pub use key::{KeyError, PrivateKeyError, PublicKey, Signed, Signer, digest};
+pub use key::{KeyError, PrivateKeyError, PublicKey, Signed, Signer, digest, raw_key};
 pub use record::{Row, SealOutcome};
 pub use time::Timestamp;
-pub use verify::{Chain, Code, Expected, Verdict, verify_chain, verify_lines, verify_receipt};
+pub use verify::{Chain, Code, Expected, Verdict, verify_by, verify_chain, verify_lines, verify_receipt};
 
 /// Largest receipt, in bytes.
 pub const MAX_RECEIPT: usize = 16 * 1024;

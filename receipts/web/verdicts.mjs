@@ -14,7 +14,9 @@ const content = (file) => {
 
 const verify = ({ files, key, arguments: list }) => {
   const bytes = Object.fromEntries(Object.entries(files).map(([name, file]) => [name, content(file)]));
-  return verifyEvidence(memoryFiles(bytes), new Uint8Array(Buffer.from(key, 'hex')), parseArguments(list));
+  const request = parseArguments(list);
+  const rawKey = new Uint8Array(Buffer.from(key, 'hex'));
+  return verifyEvidence(memoryFiles(bytes), rawKey, { ...request, keyring: bytes[request.keyring] });
 };
 
 const [what, file, wanted] = process.argv.slice(2);

@@ -8,6 +8,7 @@ const MAX_RECEIPT = 16 * 1024;
 const MAX_DIFF = 64 * 1024 * 1024;
 const MAX_CHAIN = 100_000;
 const MAX_LINE = MAX_RECEIPT + 130;
+export const MAX_KEYRING = 1 << 20;
 const ZEROS = '0'.repeat(64);
 
 // Every check has a name. The tests replace this line, and nothing else can.
@@ -352,18 +353,66 @@ export const verifySignature = async (raw, message, signature) => {
   }
 };
 
-// One signed record, up to its signature.
+// Keyrings: each rotation is signed by the key that goes and the key that comes.
 
-const readSigned = async ({ bytes, signature }, key, type, kinds) => {
+const ROTATION = 'urn:x-whipstitch:rotation:v1';
+const ROTATION_KINDS = {
+  rotate: { issued_at: Time, key_id: KeyId, kind: word('rotate'), new_key: Hash, prev: Hash, reason: Reason, seq: Int },
+};
+
+const rotation = async (line, ring) => {
+  const tabs = [line.lastIndexOf(9)];
+  tabs.unshift(tabs[0] > 0 ? line.lastIndexOf(9, tabs[0] - 1) : -1);
+  if (tabs[0] < 0) fail('E_JSON');
+  const bytes = line.subarray(0, tabs[0]);
+  const record = typed(read(bytes), ROTATION, ROTATION_KINDS);
+  const [old, key] = [ring.keys.at(-1), await importKey(unhex(record.new_key))];
+  if (on('KeyringOldKey') && record.key_id !== old.id) fail('E_KEYID');
+  if (on('KeyringUsedKey') && ring.keys.some(({ id }) => id === key.id)) fail('E_KEYID');
+  const signs = (by, cell) => verifies(by, bytes, signatureIn(cell));
+  if (on('KeyringOldSignature') && !(await signs(old, line.subarray(tabs[0] + 1, tabs[1])))) fail('E_SIG');
+  if (on('KeyringNewSignature') && !(await signs(key, line.subarray(tabs[1] + 1)))) fail('E_SIG');
+  if (on('KeyringSeq') && record.seq !== ring.keys.length - 1) fail('E_SEQ');
+  if (on('KeyringPrev') && record.prev !== ring.head) fail('E_PREV');
+  if (on('KeyringTime') && record.issued_at < ring.at) fail('E_TIME');
+  return { keys: [...ring.keys, key], head: hex(await sha256(bytes)), at: record.issued_at };
+};
+
+/** The keys that a first key leads to, or the line that does not follow and why. */
+const readKeyring = async (raw, bytes) => {
+  let [ring, index] = [undefined, 0];
+  try {
+    ring = { keys: [await importKey(raw)], head: ZEROS, at: '' };
+    if (on('KeyringSize') && bytes.length > MAX_KEYRING) fail('E_SIZE');
+    for (let rest = bytes; rest.length > 0; index += 1) {
+      const end = rest.indexOf(10);
+      if (on('KeyringLine') && end < 0) fail('E_JSON');
+      const line = end < 0 ? rest : rest.subarray(0, end);
+      rest = rest.subarray(line.length + 1);
+      ring = await rotation(line, ring);
+    }
+    return ring;
+  } catch (error) {
+    if (error instanceof Failure) return { index, why: error.code };
+    throw error;
+  }
+};
+
+/** The keys from the one of this id on; all of them where none has it. */
+const keysFrom = (keys, id) => keys.slice(Math.max(0, keys.findIndex((key) => key.id === id)));
+
+// One signed record, up to its signature; it must be signed by one of the keys.
+
+const readSigned = async ({ bytes, signature }, keys, type, kinds) => {
   if (on('ReceiptSize') && bytes.length > MAX_RECEIPT) fail('E_SIZE');
   const record = typed(read(bytes), type, kinds);
-  if (on('KeyId') && record.key_id !== key.id) fail('E_KEYID');
+  const key = keys.find(({ id }) => id === record.key_id) ?? (on('KeyId') ? fail('E_KEYID') : keys[0]);
   if (on('Signature') && !(await verifies(key, bytes, signature))) fail('E_SIG');
   return record;
 };
 
-const readReceipt = async (signed, key, files) => {
-  const record = await readSigned(signed, key, RECEIPT, RECEIPT_KINDS);
+const readReceipt = async (signed, keys, files) => {
+  const record = await readSigned(signed, keys, RECEIPT, RECEIPT_KINDS);
   if (record.kind !== 'apply') return record;
   const diff = await files.bytes(`${numbered(record.seq)}.diff`, MAX_DIFF + 1);
   if (diff === undefined) fail('E_DIFF_LEN');
@@ -379,14 +428,18 @@ const numbered = (seq) => String(seq).padStart(4, '0');
 
 const NO_SIGNATURE = new Uint8Array(64).fill(0xff);
 
+/** 128 lowercase hex digits; in any other form it is a signature that no key verifies. */
+const signatureIn = (cell) => {
+  const digits = cell.length === 128 ? String.fromCharCode(...cell) : '';
+  return isHex(digits, 128) ? unhex(digits) : NO_SIGNATURE;
+};
+
 const readLine = (line) => {
   const tab = line.lastIndexOf(9);
   if (tab < 0 && on('LineForm')) fail('E_JSON');
-  const cell = tab < 0 ? '' : String.fromCharCode(...line.subarray(tab + 1, tab + 130));
-  return {
-    bytes: tab < 0 ? line : line.subarray(0, tab),
-    signature: isHex(cell, 128) && line.length - tab - 1 === 128 ? unhex(cell) : NO_SIGNATURE,
-  };
+  return tab < 0
+    ? { bytes: line, signature: NO_SIGNATURE }
+    : { bytes: line.subarray(0, tab), signature: signatureIn(line.subarray(tab + 1)) };
 };
 
 async function* bundleLines(chunks) {
@@ -454,7 +507,7 @@ const each = async (records, follow, atEnd) => {
 };
 
 const emptyChain = () => ({
-  run: '', count: 0, head: ZEROS, issuedAt: '', tree: undefined, sealed: false, outcome: '', journalHead: '',
+  run: '', count: 0, head: ZEROS, keyId: '', issuedAt: '', tree: undefined, sealed: false, outcome: '', journalHead: '',
   applied: [], rows: [], verdict: undefined,
 });
 
@@ -476,6 +529,7 @@ const keepReceipt = async (chain, record, bytes) => {
   chain.count += 1;
   chain.head = hex(await sha256(bytes));
   chain.run = record.run;
+  chain.keyId = record.key_id;
   chain.issuedAt = record.issued_at;
   if (record.kind !== 'open') chain.tree = record.tree_after;
   if (record.kind === 'apply') chain.applied.push([record.journal_ref, record.diff_sha256]);
@@ -487,15 +541,17 @@ const keepReceipt = async (chain, record, bytes) => {
   chain.rows.push({ ...record, digest: chain.head });
 };
 
-const verifyChain = async (files, key, request) => {
+const verifyChain = async (files, keyring, request) => {
   const chain = emptyChain();
+  let keys = keyring;
   chain.verdict = await each(
     recordsOf(files, 'run.receipts'),
     async (signed, index) => {
       if (on('ChainSize') && index >= MAX_CHAIN) fail('E_SIZE');
-      const record = await readReceipt(signed, key, files);
+      const record = await readReceipt(signed, keys, files);
       followChain(chain, record, index);
       await keepReceipt(chain, record, signed.bytes);
+      if (on('OneKey')) keys = keysFrom(keys, chain.keyId).slice(0, 1);
     },
     () => {
       if (on('ExpectedHead') && request.expectHead !== undefined && request.expectHead !== chain.head) fail('E_EXPECTED');
@@ -507,13 +563,13 @@ const verifyChain = async (files, key, request) => {
 };
 
 /** One receipt and its diff; says nothing of completeness, and reads no further. */
-const verifyOne = async (files, key, seq) => {
+const verifyOne = async (files, keys, seq) => {
   const chain = emptyChain();
   let index = 0;
   try {
     for await (const signed of recordsOf(files, 'run.receipts')) {
       if (index === seq) {
-        const record = await readReceipt(signed, key, files);
+        const record = await readReceipt(signed, keys, files);
         if (record.seq !== seq) fail('E_SEQ');
         return { ...chain, run: record.run, head: hex(await sha256(signed.bytes)), verdict: VALID_RECEIPT };
       }
@@ -586,7 +642,8 @@ const tieApplied = (state, chain, body) => {
   if (on('JournalDiff') && receipt[1] !== body) fail('J_REF');
 };
 
-const verifyJournal = async (files, key, chain) => {
+const verifyJournal = async (files, keyring, chain) => {
+  let keys = chain.keyId !== '' && on('OneKey') ? keysFrom(keyring, chain.keyId).slice(0, 1) : keyring;
   const state = {
     run: '', head: ZEROS, at: '', last: undefined, sealed: false, count: 0, applied: 0, authorised: '', intent: ZEROS,
     attempt: '', attempts: new Set(), candidate: '',
@@ -595,8 +652,9 @@ const verifyJournal = async (files, key, chain) => {
     recordsOf(files, 'run.journal'),
     async (signed, index) => {
       if (index >= MAX_CHAIN) fail('J_COUNT');
-      const record = await readSigned(signed, key, JOURNAL, JOURNAL_KINDS);
+      const record = await readSigned(signed, keys, JOURNAL, JOURNAL_KINDS);
       await followEntry(state, chain, record, index, signed.bytes);
+      if (on('OneKey')) keys = keysFrom(keys, record.key_id).slice(0, 1);
     },
     () => {
       if (on('JournalSealed') && state.last !== 'seal') fail('J_UNSEALED');
@@ -608,22 +666,25 @@ const verifyJournal = async (files, key, chain) => {
   return { verdict, detail: ` count=${state.count} head=${state.head}` };
 };
 
-// What people decided after the seal.
+// What people decided after the seal: perhaps long after, so by the chain's key or by a later one.
 
-const verifyDecisions = async (files, key, chain) => {
+const verifyDecisions = async (files, keyring, chain) => {
+  let keys = keysFrom(keyring, chain.keyId);
   let authorization;
   const verdict = await each(
     recordsOf(files, 'run.authorizations'),
     async (signed, index) => {
       if (index >= MAX_CHAIN) fail('E_SIZE');
-      const record = await readSigned(signed, key, DECISION, DECISION_KINDS);
+      const record = await readSigned(signed, keys, DECISION, DECISION_KINDS);
       const push = record.kind === 'push';
       if (on('AuthorizationRun') && record.run !== chain.run) fail('E_RUN');
       if (on('AuthorizationPrev') && record.prev !== (push ? authorization : chain.head)) fail('E_PREV');
+      if (on('AuthorizationSealed') && !chain.sealed) fail('E_PREV');
       if (on('AuthorizationTime') && record.issued_at < chain.issuedAt) fail('E_TIME');
       if (on('AuthorizationTree') && push && record.tree !== (chain.tree ?? '')) fail('E_TREE');
       if (!push) authorization = hex(await sha256(signed.bytes));
       else if (on('AuthorizationOnce')) authorization = undefined;
+      if (on('AuthorizationKey')) keys = keysFrom(keys, record.key_id);
     },
     () => VALID_RECEIPT,
   );
@@ -668,7 +729,8 @@ const signatureOf = (text) => {
   }
 };
 
-const verifyExports = async (files, key, chain) => {
+const verifyExports = async (files, keys, chain) => {
+  const [key] = keysFrom(keys, chain.keyId);
   const verdict = await each(
     recordsOf(files, 'run.receipts'),
     async ({ bytes }, index) => {
@@ -700,27 +762,25 @@ const PARTS = [
 /**
  * Verifies evidence. `files` has `chunks(name)`, an iterable of `Uint8Array`s, and `bytes(name, limit)`; both
  * give `undefined` where there is no such file. `request` has `expectHead`, `expectCount`, `receipt`, `journal`,
- * `authorizations`, `exports`. Gives the lines, the exit code and the chain with its rows.
+ * `authorizations`, `exports`, and `keyring`, the bytes of one. Gives the lines, the exit code, the chain with its
+ * rows, and where the verdict is about the keyring, why.
  */
 export const verifyEvidence = async (files, rawKey, request = {}) => {
-  let key;
-  try {
-    key = await importKey(rawKey);
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    const chain = { ...emptyChain(), verdict: code(error.code, 0) };
-    return { lines: [chain.verdict.word], exit: 1, chain };
+  const { keys, index, why } = await readKeyring(rawKey, request.keyring ?? new Uint8Array(0));
+  if (keys === undefined) {
+    const chain = { ...emptyChain(), verdict: code('E_KEY', index) };
+    return { lines: [chain.verdict.word], exit: 1, chain, why };
   }
   if (request.receipt !== undefined) {
-    const chain = await verifyOne(files, key, request.receipt);
+    const chain = await verifyOne(files, keys, request.receipt);
     return { lines: [chainLine(chain)], exit: chain.verdict.exit, chain };
   }
-  const chain = await verifyChain(files, key, request);
+  const chain = await verifyChain(files, keys, request);
   const lines = [chainLine(chain)];
   let { exit } = chain.verdict;
   for (const [name, verifyPart] of exit === 1 ? [] : PARTS) {
     if (!request[name]) continue;
-    const { verdict, detail } = await verifyPart(files, key, chain);
+    const { verdict, detail } = await verifyPart(files, keys, chain);
     lines.push(`${name} ${verdict.word}${verdict.exit === 0 ? detail : ''}`);
     if (exit !== 1 && verdict.exit !== 0) exit = verdict.exit;
   }
@@ -730,17 +790,15 @@ export const verifyEvidence = async (files, rawKey, request = {}) => {
 /** What a person gives as a key: 32 raw bytes, 64 hex digits, or an SPKI PEM. `undefined` if it is none. */
 export const parseKey = (input) => {
   if (input.length === 32) return input;
-  const text = new TextDecoder().decode(input).trim();
+  const text = new TextDecoder('latin1').decode(input).replace(/^[ \t\n\f\r]+|[ \t\n\f\r]+$/g, '');
   if (isHex(text, 64)) return unhex(text);
-  const pem = /^-----BEGIN PUBLIC KEY-----\s+([A-Za-z0-9+/=\s]+?)\s*-----END PUBLIC KEY-----$/.exec(text);
-  if (pem === null) return undefined;
-  try {
-    const der = Uint8Array.from(atob(pem[1].replace(/\s/g, '')), (character) => character.charCodeAt(0));
-    const isEd25519 = der.length === 44 && hex(der.subarray(0, 12)) === '302a300506032b6570032100';
-    return isEd25519 ? der.slice(12) : undefined;
-  } catch {
-    return undefined;
-  }
+  const pem = /^-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/= \t\n\f\r]*)-----END PUBLIC KEY-----$/.exec(text);
+  const digits = pem?.[1].replace(/[ \t\n\f\r]/g, '') ?? '';
+  // 44 bytes of DER are 60 digits, of which one is padding.
+  if (!/^[A-Za-z0-9+/]{59}=$/.test(digits)) return undefined;
+  const der = Uint8Array.from(atob(digits), (character) => character.charCodeAt(0));
+  const isEd25519 = hex(der.subarray(0, 12)) === '302a300506032b6570032100' && base64(der) === digits;
+  return isEd25519 ? der.slice(12) : undefined;
 };
 
 /** Evidence in memory: names and bytes. */
@@ -751,67 +809,101 @@ export const memoryFiles = (files) => ({
 
 // The command line.
 
-const USAGE = `usage: node verify.mjs BUNDLE --key KEY [--expect-head H] [--expect-count N]
+const USAGE = `usage: node verify.mjs BUNDLE --key KEY [--keyring FILE] [--expect-head H] [--expect-count N]
                        [--receipt SEQ] [--journal] [--authorizations] [--exports]
-BUNDLE is run.receipts or the folder that holds it; KEY is 64 hex digits or a file`;
+BUNDLE is run.receipts or the folder that holds it; KEY is 64 lowercase hex digits or a file`;
 
-const folderFiles = async (path) => {
-  const [fs, { dirname, basename, join }] = await Promise.all([import('node:fs'), import('node:path')]);
-  const isFolder = fs.statSync(path).isDirectory();
-  const folder = isFolder ? path : dirname(path);
-  const at = (name) => join(folder, !isFolder && name === 'run.receipts' ? basename(path) : name);
-  return {
-    chunks: (name) => (fs.existsSync(at(name)) ? fs.createReadStream(at(name)) : undefined),
-    bytes: (name, limit) => {
-      if (!fs.existsSync(at(name))) return undefined;
-      const file = fs.openSync(at(name), 'r');
-      try {
-        const bytes = new Uint8Array(Math.min(limit, fs.fstatSync(file).size));
-        return bytes.subarray(0, fs.readSync(file, bytes, 0, bytes.length, 0));
-      } finally {
-        fs.closeSync(file);
-      }
-    },
-  };
-};
-
-const keyOf = async (text) => {
-  if (isHex(text, 64)) return unhex(text);
-  const { readFileSync } = await import('node:fs');
-  return parseKey(new Uint8Array(readFileSync(text))) ?? new Uint8Array(0);
-};
-
-/** Reads the arguments after the program's name; throws a sentence for a person. */
-export const parseArguments = (list) => {
-  const request = {};
-  const rest = [...list];
-  const number = (text) => (/^[0-9]{1,15}$/.test(text ?? '') ? Number(text) : usage(`${text} is no number`));
-  while (rest.length > 0) {
-    const argument = rest.shift();
-    if (argument === '--key') request.key = rest.shift();
-    else if (argument === '--expect-head') request.expectHead = rest.shift()?.replace(/^sha256:/, '');
-    else if (argument === '--expect-count') request.expectCount = number(rest.shift());
-    else if (argument === '--receipt') request.receipt = number(rest.shift());
-    else if (['--journal', '--authorizations', '--exports'].includes(argument)) request[argument.slice(2)] = true;
-    else if (!argument.startsWith('-') && request.bundle === undefined) request.bundle = argument;
-    else usage(`${argument} is not known`);
-  }
-  if (request.expectHead !== undefined && !isHex(request.expectHead, 64)) usage('a head has 64 hex digits');
-  return request;
-};
-
+/** A sentence for the person who called. */
 class Usage extends Error {}
 
 const usage = (why) => {
   throw new Usage(why);
 };
 
+/** The evidence at a path; what is no file, such as a pipe that never ends, is not there. */
+const folderFiles = async (path) => {
+  const [fs, { dirname, basename, join }] = await Promise.all([import('node:fs'), import('node:path')]);
+  const found = fs.statSync(path);
+  if (!found.isDirectory() && !found.isFile()) usage(`${path} is neither a folder nor a file`);
+  const folder = found.isDirectory() ? path : dirname(path);
+  const open = (name) => {
+    const place = join(folder, found.isFile() && name === 'run.receipts' ? basename(path) : name);
+    try {
+      return fs.statSync(place).isFile() ? fs.openSync(place) : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+  return {
+    chunks: (name) => {
+      const fd = open(name);
+      return fd === undefined ? undefined : fs.createReadStream('', { fd });
+    },
+    bytes: (name, limit) => {
+      const fd = open(name);
+      return fd === undefined ? undefined : readUpTo(fs, fd, limit);
+    },
+  };
+};
+
+/** At most so many bytes of an open file, which is closed. */
+const readUpTo = (fs, fd, limit) => {
+  const parts = [];
+  try {
+    for (let left = limit; left > 0; left -= parts.at(-1).length) {
+      const part = new Uint8Array(Math.min(left, 1 << 16));
+      const length = fs.readSync(fd, part);
+      if (length === 0) break;
+      parts.push(part.subarray(0, length));
+    }
+  } finally {
+    fs.closeSync(fd);
+  }
+  return parts.length === 1 ? parts[0] : new Uint8Array(Buffer.concat(parts));
+};
+
+/** A key given as hex, or as a file. What is no key at all is told as one of no bytes, which is `E_KEY`. */
+const keyOf = async (text) => {
+  if (isHex(text, 64)) return unhex(text);
+  const { readFileSync } = await import('node:fs');
+  return parseKey(new Uint8Array(readFileSync(text))) ?? new Uint8Array(0);
+};
+
+const keyringOf = async (path) => {
+  if (path === undefined) return undefined;
+  const fs = await import('node:fs');
+  return readUpTo(fs, fs.openSync(path), MAX_KEYRING + 1);
+};
+
+/** Reads the arguments after the program's name; throws a sentence for a person. */
+export const parseArguments = (list) => {
+  const request = {};
+  const rest = [...list];
+  const value = (name) => rest.shift() ?? usage(`${name} needs a value`);
+  const number = (text) => (/^[0-9]{1,15}$/.test(text) ? Number(text) : usage(`${text} is no number`));
+  while (rest.length > 0) {
+    const argument = rest.shift();
+    if (argument === '--key') request.key = value(argument);
+    else if (argument === '--keyring') request.keyring = value(argument);
+    else if (argument === '--expect-head') request.expectHead = value(argument).replace(/^sha256:/, '');
+    else if (argument === '--expect-count') request.expectCount = number(value(argument));
+    else if (argument === '--receipt') request.receipt = number(value(argument));
+    else if (['--journal', '--authorizations', '--exports'].includes(argument)) request[argument.slice(2)] = true;
+    else if (!argument.startsWith('-') && request.bundle === undefined) request.bundle = argument;
+    else usage(`${argument} is not known`);
+  }
+  if (request.expectHead !== undefined && !isHex(request.expectHead, 64)) usage('a head has 64 lowercase hex digits');
+  return request;
+};
+
 const main = async () => {
   try {
     const request = parseArguments(process.argv.slice(2));
     if (request.bundle === undefined || request.key === undefined) usage('a bundle and a key are needed');
-    const { lines, exit } = await verifyEvidence(await folderFiles(request.bundle), await keyOf(request.key), request);
+    const [files, key, keyring] = await Promise.all([folderFiles(request.bundle), keyOf(request.key), keyringOf(request.keyring)]);
+    const { lines, exit, why } = await verifyEvidence(files, key, { ...request, keyring });
     process.stdout.write(`${lines.join('\n')}\n`);
+    if (why !== undefined) process.stderr.write(`the key or the keyring is not good: ${why}\n`);
     process.exitCode = exit;
   } catch (error) {
     process.stderr.write(`${error.message}\n${error instanceof Usage ? `${USAGE}\n` : ''}`);

@@ -1,7 +1,7 @@
 // The web verifier against the corpus, published vectors, and itself with each check taken out.
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
@@ -25,7 +25,13 @@ const cases = JSON.parse(readFileSync(at('../vectors/cases.json'), 'utf8')).map(
   content: Object.fromEntries(Object.entries(line.files).map(([name, file]) => [name, content(file)])),
 }));
 
-const verify = (one, by = verifyEvidence) => by(memoryFiles(one.content), bytesOf(one.key), parseArguments(one.arguments));
+/** A case's arguments; its keyring is one of its files. */
+const requestOf = (one) => {
+  const request = parseArguments(one.arguments);
+  return { ...request, keyring: one.content[request.keyring] };
+};
+
+const verify = (one, by = verifyEvidence) => by(memoryFiles(one.content), bytesOf(one.key), requestOf(one));
 
 test('every case of the corpus has the same lines and the same exit code as in Rust', async () => {
   assert.ok(cases.length >= 150);
@@ -57,8 +63,36 @@ test('without any one check some verdict flips', async () => {
     if (!flips) idle.push(name);
   }
   globalThis.checkTakenOut = undefined;
-  // The chain's length has its own test in Rust, under a memory limit.
+  // The chain's length has its own test below.
   assert.deepEqual(idle, ['ChainSize'], 'checks that no case notices');
+});
+
+test('a longer chain than the longest is refused', async () => {
+  const source = readFileSync(at('./verify.mjs'), 'utf8').replace('const MAX_CHAIN = 100_000;', 'const MAX_CHAIN = 3;');
+  const { verifyEvidence: by } = await import(`data:text/javascript;base64,${Buffer.from(source).toString('base64')}`);
+  const one = cases.find(({ name }) => name === 'good');
+  assert.deepEqual((await verify(one, by)).lines, ['E_SIZE@3']);
+});
+
+test('hostile sizes are refused in little memory', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'receipts-'));
+  try {
+    const file = join(folder, 'run.receipts');
+    const hook = 'data:text/javascript,process.on("exit",()=>process.stderr.write(String(process.resourceUsage().maxRSS)))';
+    const verified = () => {
+      const run = spawnSync(process.execPath, ['--import', hook, at('./verify.mjs'), folder, '--key', cases[0].key], { encoding: 'utf8' });
+      assert.equal(run.stdout, 'E_SIZE@0\n', run.stderr);
+      assert.ok(Number(run.stderr) < 256 * 1024, `${run.stderr} KiB`);
+    };
+    writeFileSync(file, '');
+    // A hole: it reads as NULs and takes no disk.
+    truncateSync(file, 2 ** 30);
+    verified();
+    writeFileSync(file, `${'['.repeat(200_000)}\t00\n`);
+    verified();
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('lines split over chunks at any byte are the same lines', async () => {
@@ -84,6 +118,25 @@ test('the command line prints the line and exits with the code', () => {
       assert.equal(run.stdout.toString(), `${one.lines.join('\n')}\n`, name);
       assert.equal(run.status, one.exit, name);
     }
+    const [second, lost] = ['keyring: the second key signed', 'keyring: another prev']
+      .map((name) => cases.find((candidate) => candidate.name === name));
+    for (const one of [second, lost]) {
+      const place = mkdtempSync(join(folder, 'case-'));
+      for (const [file, bytes] of Object.entries(one.content)) writeFileSync(join(place, file), bytes);
+      const ring = join(place, 'signing.keyring');
+      const run = spawnSync(process.execPath, [at('./verify.mjs'), join(place, 'run.receipts'), '--key', one.key, '--keyring', ring]);
+      assert.equal(run.stdout.toString(), `${one.lines.join('\n')}\n`, one.name);
+      assert.equal(run.status, one.exit, one.name);
+      const noKey = spawnSync(process.execPath, [at('./verify.mjs'), place, '--key', ring]);
+      assert.deepEqual([noKey.stdout.toString(), noKey.status], ['E_KEY@0\n', 1]);
+      // A folder in the place of a diff is no diff.
+      rmSync(join(place, '0001.diff'));
+      mkdirSync(join(place, '0001.diff'));
+      const noDiff = spawnSync(process.execPath, [at('./verify.mjs'), place, '--key', second.key, '--keyring', ring]);
+      assert.equal(noDiff.stdout.toString(), one === second ? 'E_DIFF_LEN@1\n' : 'E_KEY@0\n');
+    }
+    const device = spawnSync(process.execPath, [at('./verify.mjs'), '/dev/null', '--key', second.key]);
+    assert.deepEqual([device.stdout.toString(), device.status], ['', 2]);
     const usage = spawnSync(process.execPath, [at('./verify.mjs'), folder]);
     assert.equal(usage.status, 2);
     assert.match(usage.stderr.toString(), /a bundle and a key are needed/);

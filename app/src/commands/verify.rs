@@ -1,34 +1,33 @@
 //! `verify`: the verdict first, then what was verified. Needs no service, database or network.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use receipts::keyring::Keyring;
 use receipts::report::{self, Files, Report, Request};
-use receipts::{Code, Expected, PublicKey, Row, Verdict};
+use receipts::{Code, Expected, Row, Verdict};
 
 use super::repository::{self, Held};
 use super::{Usage, eprint, print};
 use crate::cli::Verify;
 
 pub fn run(arguments: &Verify) -> anyhow::Result<ExitCode> {
-    let first = key(&arguments.key)?;
-    let keys = match &arguments.keyring {
-        Some(file) => keys_of(file, &first)?,
-        None => vec![first],
-    };
+    let key = key(&arguments.key)?;
+    let keyring = arguments.keyring.as_deref().map(keyring).transpose()?;
     let head = arguments.expect_head.as_deref().map(head).transpose()?;
     let expected = Expected { head, count: arguments.expect_count };
     let request = Request {
+        keyring: keyring.as_deref(),
         expected,
         receipt: arguments.receipt,
         journal: arguments.journal,
         authorizations: arguments.authorizations,
         exports: arguments.exports,
     };
-    let mut report = by_one_of(&arguments.bundle, &keys, &request)?;
-    let mut why = None;
+    let mut report = report(&arguments.bundle, &key, &request)?;
+    let mut why = why_no_key(&key, keyring.as_deref());
     if let Some(repository) = arguments.repo.as_deref().filter(|_| report.exit_code != 1) {
         why = add_repository(&mut report, repository, &Files::at(&arguments.bundle))?;
     }
@@ -43,24 +42,24 @@ pub fn run(arguments: &Verify) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(report.exit_code))
 }
 
-/// All keys that a keyring leads to, the latest first.
-fn keys_of(file: &Path, first: &[u8; 32]) -> anyhow::Result<Vec<[u8; 32]>> {
-    let bytes = std::fs::read(file).with_context(|| format!("cannot read the keyring {}", file.display()))?;
-    let keyring = Keyring::read(&bytes, first).map_err(|(code, line)| {
-        Usage(format!("{} is no keyring of this key: {}@{line}", file.display(), code.name()))
-    })?;
-    Ok(keyring.keys().iter().rev().map(PublicKey::raw).collect())
+/// A keyring's bytes; one more than it may have is enough to see that it is too long.
+fn keyring(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let limit = receipts::keyring::MAX_KEYRING as u64 + 1;
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)
+        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read the keyring {}", file.display()))?;
+    Ok(bytes)
 }
 
-/// Verifies by the key that signed; where none did, the verdict by the first key is told.
-fn by_one_of(path: &Path, keys: &[[u8; 32]], request: &Request) -> anyhow::Result<Report> {
-    for key in keys {
-        let report = report(path, key, request)?;
-        if !matches!(report.chain.verdict, Verdict::Invalid { code: Code::KeyId, .. }) {
-            return Ok(report);
-        }
+/// In words, why the verdict is `E_KEY`; none where it is another.
+fn why_no_key(key: &[u8], keyring: Option<&[u8]>) -> Option<String> {
+    let read = <&[u8; 32]>::try_from(key).map_err(|_| (Code::Key, 0));
+    match read.and_then(|key| Keyring::read(keyring.unwrap_or_default(), key)) {
+        Ok(_) => None,
+        Err((Code::Key, 0)) => Some(receipts::KeyError.to_string()),
+        Err((code, line)) => Some(format!("the keyring does not follow: {}@{line}", code.name())),
     }
-    report(path, keys.last().context("a keyring begins with its first key")?, request)
 }
 
 /// Adds the repository's line; gives in words what does not hold.
@@ -77,41 +76,44 @@ fn add_repository(report: &mut Report, repository: &Path, files: &Files) -> anyh
 }
 
 /// Verifies the bundle at a path.
-pub fn of(path: &Path, key: &[u8; 32], expected: Expected) -> anyhow::Result<(Verdict, Vec<Row>)> {
+pub fn of(path: &Path, key: &[u8], expected: Expected) -> anyhow::Result<(Verdict, Vec<Row>)> {
     let chain = report(path, key, &Request { expected, ..Request::default() })?.chain;
     Ok((chain.verdict, chain.rows))
 }
 
 /// A path that is not there is a mistake of the caller, and no evidence of anything.
-fn report(path: &Path, key: &[u8; 32], request: &Request) -> anyhow::Result<Report> {
-    std::fs::metadata(path).with_context(|| format!("cannot read the bundle {}", path.display()))?;
+fn report(path: &Path, key: &[u8], request: &Request<'_>) -> anyhow::Result<Report> {
+    let found =
+        std::fs::metadata(path).with_context(|| format!("cannot read the bundle {}", path.display()))?;
+    if !found.is_dir() && !found.is_file() {
+        return Err(Usage(format!("{} is neither a folder nor a file", path.display())).into());
+    }
     Ok(report::verify(&Files::at(path), key, request))
 }
 
-/// A key given as hex, or as a file. A key that is no good is a verdict (`E_KEY`), not an error of usage.
-fn key(text: &str) -> anyhow::Result<[u8; 32]> {
-    let mut raw = [0; 32];
-    if hex::decode_to_slice(text, &mut raw).is_ok() {
-        return Ok(raw);
-    }
-    let bytes = std::fs::read(text).with_context(|| {
-        format!("cannot read the key file {text:?} (a key may also be given as 64 hex digits)")
-    })?;
-    if let Ok(raw) = <[u8; 32]>::try_from(bytes.as_slice()) {
-        return Ok(raw);
-    }
-    match PublicKey::parse(&bytes) {
-        Ok(key) => Ok(key.raw()),
-        Err(error) => Err(Usage(format!("{text}: {error} ({})", Code::Key.name())).into()),
-    }
+/// A key given as hex, or as a file. A key that is no good is a verdict (`E_KEY`), not an error of usage:
+/// what is no key at all is told as one of no bytes.
+fn key(text: &str) -> anyhow::Result<Vec<u8>> {
+    let bytes = match is_hex(text) {
+        true => text.as_bytes().to_vec(),
+        false => std::fs::read(text).with_context(|| {
+            format!("cannot read the key file {text:?} (a key may also be given as 64 lowercase hex digits)")
+        })?,
+    };
+    Ok(receipts::raw_key(&bytes).map(Vec::from).unwrap_or_default())
+}
+
+fn is_hex(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn head(text: &str) -> anyhow::Result<[u8; 32]> {
-    let mut head = [0; 32];
     let digits = text.strip_prefix("sha256:").unwrap_or(text);
-    hex::decode_to_slice(digits, &mut head)
-        .map_err(|_| Usage(format!("{text:?} is no head: 64 hex digits were expected")))?;
-    Ok(head)
+    let mut head = [0; 32];
+    match is_hex(digits) && hex::decode_to_slice(digits, &mut head).is_ok() {
+        true => Ok(head),
+        false => Err(Usage(format!("{text:?} is no head: 64 lowercase hex digits were expected")).into()),
+    }
 }
 
 /// The receipts as a table.

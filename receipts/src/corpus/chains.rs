@@ -132,9 +132,9 @@ fn framing(world: &World) -> Vec<Case> {
         text_case("a BOM", format!("\u{feff}{text}"), "E_JSON@0"),
         text_case("a NUL at the end", format!("{text}\0"), "E_JSON@4"),
     ];
-    let huge = |name: &str, before, unit, times, after: &str, verdict: &str| {
+    let huge = |name: &str, before: &str, unit, times, after: &str, verdict: &str| {
         let mut case = world.case(name, &[], verdict);
-        let content = Content::Repeat { before, unit, times, after: after.to_owned() };
+        let content = Content::Repeat { before: before.to_owned(), unit, times, after: after.to_owned() };
         case.files.insert(bundle::RECEIPTS.to_owned(), content);
         case
     };
@@ -281,7 +281,12 @@ fn diffs(world: &World) -> Vec<Case> {
     let largest = changed(&world.receipts[1], "\"diff_len\":38", "\"diff_len\":67108865");
     let mut huge =
         world.case("diff: 64 MiB and a byte", &[world.receipts[0].clone(), world.forge(largest)], "E_SIZE@1");
-    let content = Content::Repeat { before: "", unit: "a", times: crate::MAX_DIFF + 1, after: String::new() };
+    let content = Content::Repeat {
+        before: String::new(),
+        unit: "a",
+        times: crate::MAX_DIFF + 1,
+        after: String::new(),
+    };
     huge.files.insert("0001.diff".to_owned(), content);
     vec![
         with("a bit flipped", bytes(text.replacen("new", "nev", 1)), "E_DIFF_HASH@1"),

@@ -159,10 +159,18 @@ fn decisions(world: &World) -> Vec<Case> {
     let yes_with = |from: &str, to: &str| vec![edit(yes, from, to)];
     let push_with = |from: &str, to: &str| vec![yes.clone(), edit(pushed, from, to)];
     let other = World::of(super::world::SEED, 9, SealOutcome::Succeeded);
+    let unsealed = {
+        let prev = &world.receipts[2].digest_hex();
+        let yes = edit(yes, &world.receipts[3].digest_hex(), prev);
+        let mut case = case("of a chain without a seal", &[yes], "E_PREV@0");
+        case.files.insert(bundle::RECEIPTS.to_owned(), Content::Bytes(bundle::write(&world.receipts[..3])));
+        case
+    };
     let mut unsigned = yes.clone();
     unsigned.bytes = changed(yes, "maintain", "admin").into_bytes();
     vec![
         case("good", &world.decisions, "VALID_RECEIPT"),
+        unsealed,
         case("none", &[], "VALID_RECEIPT"),
         case("a yes without a push", &world.decisions[..1], "VALID_RECEIPT"),
         case("a push without a yes", &world.decisions[1..], "E_PREV@0"),

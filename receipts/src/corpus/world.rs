@@ -63,6 +63,7 @@ impl World {
             name: name.to_owned(),
             key: self.signer.public_key().to_vec(),
             request: Request::default(),
+            keyring: false,
             files,
             verdict: verdict.to_owned(),
         }
@@ -70,9 +71,7 @@ impl World {
 
     /// Signs any bytes: what only the signer itself could do.
     pub(crate) fn forge(&self, bytes: impl Into<Vec<u8>>) -> Signed {
-        let bytes = bytes.into();
-        let signature = ed25519_dalek::Signer::sign(&SigningKey::from_bytes(&SEED), &bytes).to_bytes();
-        Signed { bytes, signature }
+        forge_by(SEED, bytes)
     }
 
     /// The receipts up to `index`, the last one with its text changed and signed again.
@@ -81,6 +80,13 @@ impl World {
         receipts[index] = self.forge(changed(&receipts[index], from, to));
         receipts
     }
+}
+
+/// Signs any bytes by the key of a seed.
+pub(crate) fn forge_by(seed: [u8; 32], bytes: impl Into<Vec<u8>>) -> Signed {
+    let bytes = bytes.into();
+    let signature = ed25519_dalek::Signer::sign(&SigningKey::from_bytes(&seed), &bytes).to_bytes();
+    Signed { bytes, signature }
 }
 
 /// The text of `signed` with the first `from` made `to`.

@@ -1,6 +1,6 @@
 """Verifies the corpus's exports with python's securesystemslib, and refuses each with one byte changed.
 
-usage: pip install 'securesystemslib[crypto]' && python3 receipts/web/peers/verify_securesystemslib.py
+usage: receipts/web/peers/install DIR && DIR/python/bin/python receipts/web/peers/verify_securesystemslib.py
 """
 
 import base64

@@ -1,7 +1,7 @@
 // Verifies the corpus's exports with npm's @sigstore/verify, refuses each with one byte changed, and counts
 // how many it verifies in a second.
 //
-// usage: npm install --prefix DIR @sigstore/verify @sigstore/bundle && node receipts/web/peers/verify_sigstore.mjs DIR
+// usage: receipts/web/peers/install DIR && node receipts/web/peers/verify_sigstore.mjs DIR/node
 
 import assert from 'node:assert/strict';
 import { createPublicKey } from 'node:crypto';
@@ -38,8 +38,9 @@ const flipped = (text) => {
   return bytes.toString('base64');
 };
 
-const exports = Object.entries(good.files).filter(([name]) => name.endsWith('.dsse.json')).map(([, text]) => JSON.parse(text));
-for (const envelope of exports) {
+const exports = Object.entries(good.files).filter(([name]) => name.endsWith('.dsse.json')).map(([, text]) => text);
+for (const text of exports) {
+  const envelope = JSON.parse(text);
   verify(envelope);
   const [signature] = envelope.signatures;
   assert.throws(() => verify({ ...envelope, payload: flipped(envelope.payload) }));
@@ -47,8 +48,16 @@ for (const envelope of exports) {
 }
 console.log(`${exports.length} exports verified, and refused with one byte changed`);
 
-const rounds = 500;
-const start = process.hrtime.bigint();
-for (let n = 0; n < rounds; n += 1) exports.forEach(verify);
-const seconds = Number(process.hrtime.bigint() - start) / 1e9;
-console.log(`${Math.round((rounds * exports.length) / seconds)} exports per second`);
+// From the export's text on, as a caller has it. The first second only warms the engine up.
+const perSecond = (seconds) => {
+  const start = process.hrtime.bigint();
+  let [count, passed] = [0, 0];
+  while (passed < seconds) {
+    for (let n = 0; n < 25; n += 1) exports.forEach((text) => verify(JSON.parse(text)));
+    count += 25 * exports.length;
+    passed = Number(process.hrtime.bigint() - start) / 1e9;
+  }
+  return count / passed;
+};
+perSecond(1);
+console.log(`${Math.round(perSecond(2))} exports per second`);

@@ -13,7 +13,8 @@ use jobs::job::{AgentSpec, Goal, Guard, JobSpec, Limits, Request};
 use jobs::run::{Outcome, RunState};
 use jobs::source::{Claim, CloneAccess, Source, SourceError};
 use jobs::store::{Acceptance, Accepted, Db, Decision, accept};
-use receipts::{Expected, Signer, Verdict, bundle::Evidence};
+use receipts::report::{self, Files};
+use receipts::{Signer, Verdict};
 use runners::executor::{EgressSettings, Engine, bundle};
 use runners::local::{self, LocalAgent, LocalReport, LocalRequest};
 use runners::progress::{Happening, Progress};
@@ -156,11 +157,10 @@ pub fn chain_in(engine: &Engine, run: &RunId) -> Verdict {
 fn verify(folder: &Path) -> Verdict {
     let key = signer().public_key();
     assert_eq!(std::fs::read(folder.join("key.pub")).unwrap(), key);
-    let journal = receipts::bundle::read(&std::fs::read(folder.join("run.journal")).unwrap()).unwrap();
-    assert_eq!(receipts::journal::verify(&journal, &key), Verdict::ValidChain);
-    let evidence = Evidence::open(folder).unwrap();
-    let receipts = receipts::bundle::read(&evidence.bundle).unwrap();
-    receipts::verify_chain(&receipts, |seq| evidence.diff(seq), &key, Expected::default()).0
+    let request = report::Request { journal: true, ..report::Request::default() };
+    let report = report::verify(&Files::at(folder), &key, &request);
+    assert!(report.lines[1].starts_with("journal VALID_CHAIN "), "{:?}", report.lines);
+    report.chain.verdict
 }
 
 /// A folder's snapshot as a forge.
