@@ -86,6 +86,9 @@ pub enum Output {
     Navigated {
         languages: Vec<LanguageCount>,
         omitted: Vec<String>,
+        /// What the repo map was made of; `None` in records of before there was one.
+        #[serde(default)]
+        map: Option<MapBuilt>,
     },
     Baseline {
         checked: Checked,
@@ -200,6 +203,24 @@ pub struct SealTest {
 pub struct LanguageCount {
     pub language: String,
     pub files: u64,
+}
+
+/// What a repo map was made of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MapBuilt {
+    /// Files with tags.
+    pub files: u64,
+    pub definitions: u64,
+    /// Names that files refer to, each counted once a file.
+    pub references: u64,
+    /// Blobs that were read, and those that were known of earlier runs.
+    pub read: u64,
+    pub kept: u64,
+    /// Files of a known language without tags.
+    pub skipped: u64,
+    /// Each language with the version of its grammar and reader.
+    pub versions: Vec<String>,
+    pub duration_ms: u64,
 }
 
 /// One changed file of a changeset.

@@ -7,6 +7,8 @@ mod trees;
 
 mod common;
 
+use std::time::Duration;
+
 use common::sandbox;
 use jobs::check::{Check, Tool};
 use jobs::digest::Digest;
@@ -15,6 +17,8 @@ use jobs::job::Limits;
 use jobs::verdict::{CheckOutcome, CheckResult, Checked, Diagnostic, Report, Severity};
 use runners::agents::{Agent, AgentError, Fixers, Proposal, Replay, Task, Workbench};
 use runners::egress::Sealed;
+use runners::navigate::retrieve::Workspace;
+use runners::navigate::{Focus, Known, RepoView, Stop, gather};
 use runners::sandbox::{Cause, Command, ContainerLimits, ContainerSpec, Embedded, Sandbox as _};
 use runners::toolchains::Toolchains;
 use runners::workspace::{Bounds, Tree, materialize};
@@ -78,13 +82,18 @@ impl<'a> Bed<'a> {
             bounds: &Bounds::default(),
             sealed: &Sealed::never_opened(),
         };
+        let failing = Checked { checks: failing };
+        let gathered = gather(tree, &Known::default(), Stop::in_time(Duration::from_secs(60)));
+        let workspace = Workspace::open(None);
+        let view = RepoView::new(tree.clone(), gathered.tags, Focus::of(&failing), workspace);
         let task = Task {
             iteration: 0,
             launch: &LaunchId::fresh(1),
             intent: Digest::of("intent"),
             tree,
             checks,
-            failing: &Checked { checks: failing },
+            failing: &failing,
+            view: &view,
             limits: &Limits::default(),
             workbench: &workbench,
             cancel: &CancellationToken::new(),

@@ -7,6 +7,7 @@ mod common;
 mod running;
 
 use jobs::run::{Failure, HaltReason, Outcome, RunState};
+use jobs::step::{Output, StepState};
 use jobs::verdict::Verdict;
 use receipts::Verdict as Chain;
 use runners::local;
@@ -30,6 +31,16 @@ async fn fixers_mend_what_the_compiler_can_and_every_change_has_its_receipt() {
     assert_eq!(outcome(&report), Outcome::Succeeded, "{:#?}", report.view.steps);
     assert_eq!(report.verdict, Some(Verdict::Repaired));
     assert_eq!(chain(&report), Chain::ValidChain);
+    let mapped = report.view.steps.iter().find_map(|step| match &step.state {
+        StepState::Done { output } => match output.as_ref() {
+            Output::Navigated { map, .. } => map.clone(),
+            _ => None,
+        },
+        StepState::Begun | StepState::Failed { .. } => None,
+    });
+    let mapped = mapped.unwrap();
+    assert_eq!((mapped.files, mapped.read, mapped.kept, mapped.skipped), (1, 1, 0, 0));
+    assert!(mapped.definitions >= 4 && mapped.versions[0].starts_with("Rust/"), "{mapped:?}");
     let before = std::fs::read_to_string(project.path().join("src/lib.rs")).unwrap();
     assert!(before.contains("let mut"), "the folder itself is not touched");
     local::apply(&project.path(), &report).unwrap();

@@ -74,12 +74,18 @@ pub fn step_summary(output: &Output) -> String {
             let closed = seal.tests.iter().filter(|test| test.closed).count();
             format!("{window}; sealed, {closed} of {} ways out tried and found closed", seal.tests.len())
         }
-        Output::Navigated { languages, omitted } => {
+        Output::Navigated { languages, omitted, map } => {
             let named: Vec<String> =
                 languages.iter().map(|found| format!("{} {}", found.language, found.files)).collect();
             let omitted =
                 if omitted.is_empty() { String::new() } else { format!("; omitted: {}", omitted.join(", ")) };
-            format!("{}{omitted}", named.join(", "))
+            let map = map.as_ref().map_or(String::new(), |map| {
+                format!(
+                    "; {} definitions mapped, {} files read, {} known",
+                    map.definitions, map.read, map.kept
+                )
+            });
+            format!("{}{omitted}{map}", named.join(", "))
         }
         Output::Baseline { checked } => checks(checked),
         Output::Proposed { note, patch, .. } => match (patch, note.is_empty()) {

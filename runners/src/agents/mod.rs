@@ -20,6 +20,7 @@ use jobs::job::{AgentSpec, Limits};
 use jobs::verdict::Checked;
 use tokio_util::sync::CancellationToken;
 
+use crate::navigate::RepoView;
 use crate::workspace::Tree;
 
 pub use fixers::Fixers;
@@ -58,6 +59,8 @@ pub struct Task<'a> {
     pub checks: &'a [Check],
     /// What they said of `tree`.
     pub failing: &'a Checked,
+    /// What may be asked of `tree`: the repo map from its failures, search, files and passages.
+    pub view: &'a RepoView,
     pub limits: &'a Limits,
     /// Where commands run on copies of the tree, sealed and offline.
     pub workbench: &'a Workbench<'a>,

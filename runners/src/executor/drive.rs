@@ -8,9 +8,8 @@ use jobs::store::runs;
 
 use super::cx::{Cx, blocking};
 use super::provision::Ready;
-use super::{PhaseError, apply, baseline, bundle, install, propose, provision, verify};
+use super::{PhaseError, apply, baseline, bundle, install, navigate, propose, provision, verify};
 use crate::governor::{self, History, Spent};
-use crate::navigate;
 use crate::progress::Happening;
 use crate::recovery::{Known, Next, REQUEUE, worked_ms};
 
@@ -42,22 +41,9 @@ pub async fn drive(cx: &mut Cx<'_>) -> Result<Driven, PhaseError> {
     }
     let provisioned = provision::run(cx).await?;
     let installed = install::run(cx, provisioned).await?;
-    let surveyed = survey(cx, installed).await?;
-    let ready = baseline::run(cx, surveyed).await?;
+    let navigated = navigate::run(cx, installed).await?;
+    let ready = baseline::run(cx, navigated).await?;
     repair(cx, ready).await
-}
-
-/// Counts what the tree is made of.
-async fn survey(cx: &mut Cx<'_>, ready: Ready) -> Result<Ready, PhaseError> {
-    cx.check_interrupt()?;
-    if !cx.plan().await?.known.navigated {
-        cx.ledger.begin(StepKind::Navigate, 0).await?;
-        let survey = navigate::survey(&ready.admitted);
-        let output = Output::Navigated { languages: survey.languages, omitted: survey.omitted };
-        cx.ledger.done(StepKind::Navigate, 0, output).await?;
-        fault::point("run-navigated");
-    }
-    Ok(ready)
 }
 
 /// Edit, verify and decide, until the journal says that nothing is left.

@@ -34,7 +34,7 @@ pub async fn run(cx: &mut Cx<'_>, provisioned: Provisioned) -> Result<Ready, Pha
     let admitted = provisioned.admitted;
     let (from, artifacts) = (admitted.clone(), cx.engine.artifacts.clone());
     let current = blocking(move || replay(&from, &known.applied, &artifacts)).await?;
-    Ok(Ready { admitted, current, binds, sealed })
+    Ok(Ready { admitted, current, binds, sealed, view: None })
 }
 
 async fn install(cx: &Cx<'_>, provisioned: &Provisioned) -> Result<Bootstrapped, PhaseError> {

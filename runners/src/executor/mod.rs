@@ -26,6 +26,7 @@ mod folders;
 mod install;
 mod lease;
 mod ledger;
+pub mod navigate;
 mod propose;
 mod provision;
 pub mod summary;

@@ -11,9 +11,10 @@ use jobs::verdict::Checked;
 
 use super::cx::{Cx, blocking};
 use super::provision::Ready;
-use super::{PhaseError, checks, drive, whole};
+use super::{PhaseError, checks, drive, navigate, whole};
 use crate::agents::{self, Agent, AgentError, Proposal, Task, Workbench};
 use crate::edit;
+use crate::navigate::RepoView;
 use crate::progress::{Happening, line_of};
 use crate::recovery::{Answer, Known};
 use crate::sandbox::ContainerLimits;
@@ -44,6 +45,7 @@ pub async fn run(
 async fn ask(cx: &mut Cx<'_>, ready: &Ready, known: &Known, iteration: u32) -> Result<Output, PhaseError> {
     let nothing = Checked::default();
     let failing = known.latest().unwrap_or(&nothing);
+    let view = navigate::view(cx, ready, failing).await?;
     let agent = agent(cx)?;
     let name = name_of(agent.as_ref());
     let input = input(ready, failing, iteration, &name)?;
@@ -51,7 +53,7 @@ async fn ask(cx: &mut Cx<'_>, ready: &Ready, known: &Known, iteration: u32) -> R
     let intent = cx.ledger.intend(&launch, iteration, &name, input).await?;
     cx.ledger.launched(&launch, intent).await?;
     cx.ledger.tell(Happening::Command { name: "agent".to_owned(), argv: line_of(&[name]) });
-    let launched = Launched { launch: &launch, intent, failing, iteration };
+    let launched = Launched { launch: &launch, intent, failing, iteration, view: &view };
     let answer = call(cx, ready, agent.as_ref(), &launched).await?;
     let proposal = match answer {
         Ok(proposal) => proposal,
@@ -68,6 +70,7 @@ struct Launched<'a> {
     intent: Digest,
     failing: &'a Checked,
     iteration: u32,
+    view: &'a RepoView,
 }
 
 async fn call(
@@ -101,6 +104,7 @@ async fn call(
         tree: &ready.current,
         checks: &cx.job().checks,
         failing: launched.failing,
+        view: launched.view,
         limits: &cx.job().limits,
         workbench: &workbench,
         cancel: &cx.interrupts.agent,

@@ -11,6 +11,7 @@ use super::cx::{Cx, blocking};
 use super::{PhaseError, drive, whole};
 use crate::edit;
 use crate::egress::Sealed;
+use crate::navigate::RepoView;
 use crate::recovery::Change;
 use crate::sandbox::Bind;
 use crate::workspace::{self, Bounds, History, Objects, Tree, Want};
@@ -32,6 +33,9 @@ pub struct Ready {
     pub binds: Vec<Bind>,
     /// The proof that no way out is left.
     pub sealed: Sealed,
+    /// What agents may look at, of an earlier state of the tree or this one; `None` on a worker that took the
+    /// run up later.
+    pub view: Option<RepoView>,
 }
 
 /// Brings the commit in, or takes it from where an earlier worker on this node put it.

@@ -17,7 +17,7 @@ pub fn of(output: &Output) -> String {
             };
             format!("{installed}; sealed, {closed} of {} ways out found closed", seal.tests.len())
         }
-        Output::Navigated { languages, omitted } => {
+        Output::Navigated { languages, omitted, map } => {
             let known: Vec<_> =
                 languages.iter().map(|found| format!("{} {}", found.files, found.language)).collect();
             let left = if omitted.is_empty() {
@@ -25,7 +25,10 @@ pub fn of(output: &Output) -> String {
             } else {
                 format!("; {} kinds of files left out", omitted.len())
             };
-            format!("{}{left}", known.join(", "))
+            let map = map.as_ref().map_or(String::new(), |map| {
+                format!("; {} definitions mapped, {} files read", map.definitions, map.read)
+            });
+            format!("{}{left}{map}", known.join(", "))
         }
         Output::Baseline { checked } => of_checks(checked),
         Output::Proposed { patch: Some(_), note, .. } => first_line(note, "a patch"),

@@ -76,7 +76,7 @@ fn outputs(launches: &[Launch]) -> Vec<(StepKind, u32, Output)> {
     vec![
         (StepKind::Provision, 0, Output::Provisioned { tree: tree("a"), files: 1, bytes: 1 }),
         (StepKind::Bootstrap, 0, bootstrapped),
-        (StepKind::Navigate, 0, Output::Navigated { languages: Vec::new(), omitted: Vec::new() }),
+        (StepKind::Navigate, 0, Output::Navigated { languages: Vec::new(), omitted: Vec::new(), map: None }),
         (StepKind::Baseline, 0, Output::Baseline { checked: checked(CheckOutcome::Failed) }),
         (StepKind::Govern, 0, governed(true)),
         (StepKind::Propose, 0, proposed(&launches[0], Some(Digest::of("b")))),

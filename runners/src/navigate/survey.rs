@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jobs::step::LanguageCount;
 
+use super::language::Language;
 use crate::workspace::Tree;
 
 /// File endings that one run lists as left out; the rest is counted.
@@ -27,8 +28,8 @@ pub fn survey(tree: &Tree) -> Survey {
             continue;
         }
         let name = String::from_utf8_lossy(path.name()).into_owned();
-        match language(&name) {
-            Some(language) => *counts.entry(language).or_default() += 1,
+        match Language::of_name(&name) {
+            Some(language) => *counts.entry(language.name()).or_default() += 1,
             None => {
                 unknown.insert(ending(&name));
             }
@@ -54,24 +55,6 @@ fn ending(name: &str) -> String {
         Some(_) | None => name.to_owned(),
     };
     text.chars().map(|next| if next.is_control() { '?' } else { next }).take(60).collect()
-}
-
-fn language(name: &str) -> Option<&'static str> {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    Some(match ending.as_deref()? {
-        "rs" => "Rust",
-        "py" | "pyi" => "Python",
-        "js" | "mjs" | "cjs" | "jsx" => "JavaScript",
-        "ts" | "mts" | "cts" => "TypeScript",
-        "tsx" => "TSX",
-        "go" => "Go",
-        "java" => "Java",
-        "kt" | "kts" => "Kotlin",
-        "cs" => "C#",
-        "c" | "h" => "C",
-        "cc" | "cpp" | "cxx" | "hpp" | "hh" | "hxx" => "C++",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
