@@ -22,7 +22,7 @@ pub enum Command {
     Serve(ConfigFile),
     /// Say what is wrong with the configuration, or with a repository's policy.
     CheckConfig(CheckConfig),
-    /// Say what this machine can seal, and what to do about what is missing.
+    /// Say what this machine can seal, or whether the GitHub App works, and what to do about it.
     Doctor(Doctor),
     /// List the runs, or show one.
     Status(Status),
@@ -138,6 +138,11 @@ pub struct CheckConfig {
 
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Look at the GitHub App instead: its key, clock, permissions and webhooks.
+    #[arg(long)]
+    pub github: bool,
+    #[command(flatten)]
+    pub file: ConfigFile,
     /// Print it as JSON.
     #[arg(long)]
     pub json: bool,

@@ -9,6 +9,8 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use url::Url;
 
+use crate::github_app::StoredApp;
+
 /// Where the configuration file is looked for when none is named.
 pub const DEFAULT_FILE: &str = "whipstitch.toml";
 
@@ -134,6 +136,7 @@ impl Config {
         let mut config = Self::parse(&text).map_err(|found| vec![fault_in(path, &found)])?;
         config.resolve(path.parent().unwrap_or(Path::new("")));
         let mut faults = config.take_variables(&variable);
+        faults.extend(config.take_stored_app().err());
         faults.extend(config.faults(&variable));
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     }
@@ -204,12 +207,23 @@ impl Config {
         faults
     }
 
+    /// Takes the app that the set-up page has made, where the file names none.
+    fn take_stored_app(&mut self) -> Result<(), Fault> {
+        if self.github.is_some() {
+            return Ok(());
+        }
+        let folder = &self.server.data_folder;
+        let stored = StoredApp::read(folder).map_err(|error| fault("github", format!("{error:#}")))?;
+        if let Some(stored) = stored {
+            self.github = Some(stored.section(folder));
+            self.server.public_url.get_or_insert(stored.public_url);
+        }
+        Ok(())
+    }
+
     /// Everything that is wrong, without touching the network.
     fn faults(&self, variable: &impl Fn(&str) -> Option<String>) -> Vec<Fault> {
         let mut faults = Vec::new();
-        if self.github.is_none() && self.local.is_none() {
-            faults.push(fault("github", "no forge is configured: add a [github] section with app_id and key files, or [local] with a folder".to_owned()));
-        }
         if self.server.concurrency == 0 {
             faults.push(fault(
                 "server.concurrency",

@@ -12,6 +12,7 @@ pub mod commands;
 pub mod config;
 pub mod demo;
 mod engine;
+mod github_app;
 pub mod http;
 pub mod keys;
 pub mod service;

@@ -35,6 +35,8 @@ pub struct Service {
     pub forges: Forges,
     pub local: Option<LocalForge>,
     github: Option<GitHub>,
+    /// The page that sets an app up, where that is offered.
+    pub setup: Option<Arc<http::setup::Setup>>,
     pub clock: Arc<dyn Clock>,
     /// How people reach the pages.
     pub public_url: url::Url,
@@ -62,6 +64,7 @@ impl Service {
             forges: Forges::default(),
             local: None,
             github: None,
+            setup: None,
             clock,
             inbound: Vec::new(),
             source: Arc::new(Sources::default()),
@@ -77,10 +80,6 @@ impl Service {
     fn connect(&mut self) -> anyhow::Result<()> {
         let mut forges: Vec<Arc<dyn Forge>> = Vec::new();
         let mut sources = Sources::default();
-        let variable = |name: &str| std::env::var(name).ok();
-        let read = |place: &str, file: Option<&Path>, name: &str| {
-            config::secret(place, file, variable, name).map_err(|fault| anyhow::anyhow!("{fault}"))
-        };
         if let Some(local) = &self.config.local {
             let secret = read(
                 "local.webhook_secret_file",
@@ -94,30 +93,14 @@ impl Service {
             forges.push(Arc::new(forge.clone()));
             self.local = Some(forge);
         }
-        if let Some(github) = &self.config.github {
-            let key =
-                read("github.private_key_file", github.private_key_file.as_deref(), config::GITHUB_KEY)?;
-            let secret = read(
-                "github.webhook_secret_file",
-                github.webhook_secret_file.as_deref(),
-                config::GITHUB_SECRET,
-            )?;
-            self.secrets.push(secret.clone());
-            let web = GitHubConfig::web_of(&github.api_url);
-            let connection = GitHubConfig {
-                api: github.api_url.clone(),
-                web,
-                app_id: github.app_id,
-                private_key: key,
-                webhook_secret: secret,
-            };
-            let forge = GitHub::new(connection, Arc::clone(&self.clock))?;
+        if let (Some(section), Some(forge)) = (&self.config.github, github(&self.config)?) {
+            self.secrets.push(webhook_secret(section)?);
             self.inbound.push((ForgeKind::Github, Arc::new(forge.clone())));
             sources.github = Some(Arc::new(forge.clone()));
             self.github = Some(forge.clone());
             forges.push(Arc::new(forge));
         }
-        let read_token = self.config.read_token(variable);
+        let read_token = self.config.read_token(|name| std::env::var(name).ok());
         self.read_token = read_token.map_err(|fault| anyhow::anyhow!("{fault}"))?;
         self.secrets.extend(self.read_token.clone());
         self.forges = Forges::new(forges);
@@ -128,6 +111,15 @@ impl Service {
     /// The token with which CI reads about repositories whose pages are not open.
     pub fn read_token(&self) -> Option<&SecretString> {
         self.read_token.as_ref()
+    }
+
+    /// Offers the set-up page, where no app of GitHub is configured.
+    pub fn offer_setup(&mut self) -> anyhow::Result<Option<Arc<http::setup::Setup>>> {
+        if self.config.github.is_none() {
+            let folder = self.config.server.data_folder.clone();
+            self.setup = Some(Arc::new(http::setup::Setup::new(folder, self.public_url.clone())?));
+        }
+        Ok(self.setup.clone())
     }
 
     /// What reporting needs.
@@ -194,6 +186,30 @@ impl Service {
     pub fn bundle(&self, run: &jobs::id::RunId) -> PathBuf {
         self.config.server.data_folder.join("bundles").join(run.as_str())
     }
+}
+
+/// The connection to GitHub, where an app is configured. Must be called within a tokio runtime.
+pub fn github(config: &Config) -> anyhow::Result<Option<GitHub>> {
+    let Some(github) = &config.github else { return Ok(None) };
+    let key = read("github.private_key_file", github.private_key_file.as_deref(), config::GITHUB_KEY)?;
+    let connection = GitHubConfig {
+        api: github.api_url.clone(),
+        web: GitHubConfig::web_of(&github.api_url),
+        app_id: github.app_id,
+        private_key: key,
+        webhook_secret: webhook_secret(github)?,
+    };
+    Ok(Some(GitHub::new(connection, Arc::new(SystemClock))?))
+}
+
+fn webhook_secret(github: &config::GitHub) -> anyhow::Result<SecretString> {
+    read("github.webhook_secret_file", github.webhook_secret_file.as_deref(), config::GITHUB_SECRET)
+}
+
+/// A secret of the configuration, from its variable or file.
+fn read(place: &str, file: Option<&Path>, name: &str) -> anyhow::Result<SecretString> {
+    let variable = |name: &str| std::env::var(name).ok();
+    config::secret(place, file, variable, name).map_err(|fault| anyhow::anyhow!("{fault}"))
 }
 
 /// Makes a folder that its owner alone may enter, unless it is there.

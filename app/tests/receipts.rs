@@ -139,6 +139,7 @@ async fn queue(db: &Db, repaired: &Repaired) -> RunId {
         base: repaired.base.clone(),
         fetch_ref: "HEAD".to_owned(),
         push_target: PushTarget::Nowhere { why: "a test".to_owned() },
+        base_branch: None,
         checks: vec![Check::new("tests", Tool::Pytest, &["pytest"])],
         limits: Limits::default(),
         agent: AgentSpec::Fixers,

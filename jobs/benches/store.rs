@@ -156,6 +156,7 @@ fn spec(number: usize) -> JobSpec {
         base: commit("base").parse().unwrap(),
         fetch_ref: "refs/pull/5/head".to_owned(),
         push_target: PushTarget::Branch { name: "topic".to_owned() },
+        base_branch: None,
         checks: vec![Check::new("tests", Tool::CargoTest, &["cargo", "test"])],
         limits: Limits::default(),
         agent: AgentSpec::Fixers,

@@ -95,7 +95,31 @@ impl Subject {
     }
 }
 
-/// Whether a pull request takes commits.
+/// Where a comment was written: each has ids of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CommentPlace {
+    /// The conversation of a pull request or issue.
+    #[default]
+    Conversation,
+    /// A line of a pull request's diff.
+    Line,
+    /// The summary of a review.
+    Review,
+}
+
+impl CommentPlace {
+    /// The word in origins and keys.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CommentPlace::Conversation => "comment",
+            CommentPlace::Line => "line-comment",
+            CommentPlace::Review => "review",
+        }
+    }
+}
+
+/// Whether a pull request takes commits, or an issue is still one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PullRequestState {
@@ -111,8 +135,17 @@ pub enum PushTarget {
     Branch { name: String },
     /// A branch of a fork whose owner lets maintainers push.
     Fork { owner: String, repository: String, branch: String },
+    /// A new branch of the app's own, from which a pull request into the branch `base` is opened.
+    NewPullRequest { base: String },
     /// None: the patch is given out as an artifact.
     Nowhere { why: String },
+}
+
+/// An issue as the forge shows it now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Issue {
+    pub number: i64,
+    pub state: PullRequestState,
 }
 
 /// A pull request as the forge shows it now.

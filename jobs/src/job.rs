@@ -94,6 +94,19 @@ pub struct Request {
     pub text: Digest,
 }
 
+/// How a patch is given out that cannot be pushed to the fork it is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForkPatch {
+    /// As a file beside the receipts.
+    #[default]
+    Artifact,
+    /// As suggested changes in a review, where the patch fits the pull request's diff.
+    Suggestion,
+    /// From a branch of the app's own, by a pull request, once a person has authorized it.
+    PullRequest,
+}
+
 /// Which paths a patch may not touch and who may authorize, from the base branch.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Guard {
@@ -101,6 +114,9 @@ pub struct Guard {
     pub author_may_apply: bool,
     /// Globs; a patch that touches one is refused before a push.
     pub protected_paths: Vec<String>,
+    /// What becomes of the patch for a fork that takes no push.
+    #[serde(default)]
+    pub fork_patch: ForkPatch,
     pub authorization_hours: u32,
     pub allow_suppressions: bool,
     /// Whether a repair may take away or rewrite what tests say. A test that ran must run still.
@@ -117,6 +133,7 @@ impl Default for Guard {
             least_role: Role::Write,
             author_may_apply: true,
             protected_paths: crate::policy::default_protected_paths(),
+            fork_patch: ForkPatch::Artifact,
             authorization_hours: 24,
             allow_suppressions: false,
             allow_test_changes: false,
@@ -140,6 +157,9 @@ pub struct JobSpec {
     /// The ref to fetch `head` through, such as `refs/pull/5/head`.
     pub fetch_ref: String,
     pub push_target: PushTarget,
+    /// The branch that `base` was read from.
+    #[serde(default)]
+    pub base_branch: Option<String>,
     pub checks: Vec<Check>,
     pub limits: Limits,
     pub agent: AgentSpec,

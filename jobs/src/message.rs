@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::forge::{Repository, Subject};
-use crate::id::RunId;
+use crate::forge::{CommentPlace, Repository, Subject};
+use crate::id::{CommitId, RunId};
+use crate::policy::PolicyError;
 use crate::run::IllegalTransition;
 
 /// Where a message stands.
@@ -26,8 +27,15 @@ pub enum MessageState {
 pub enum MessageBody {
     /// Create or update the run's check run (found by external id = the run's id).
     CheckRun { run: RunId },
-    /// A comment on the job's pull request or issue.
-    Comment { body: String, reply_to: Option<i64> },
+    /// A comment on the job's pull request or issue; in answer to the comment `reply_to` of `place`.
+    Comment {
+        body: String,
+        reply_to: Option<i64>,
+        #[serde(default)]
+        place: CommentPlace,
+    },
+    /// A check run that says what is wrong with the base branch's policy.
+    PolicyFault { head: CommitId, fault: PolicyError },
     /// Push the run's authorized patch.
     Push { run: RunId, authorization: crate::id::AuthorizationId },
 }
@@ -92,7 +100,7 @@ impl MessageBody {
     /// The word in rows and pages.
     pub const fn kind(&self) -> &'static str {
         match self {
-            MessageBody::CheckRun { .. } => "check-run",
+            MessageBody::CheckRun { .. } | MessageBody::PolicyFault { .. } => "check-run",
             MessageBody::Comment { .. } => "comment",
             MessageBody::Push { .. } => "push",
         }
@@ -102,7 +110,7 @@ impl MessageBody {
     pub const fn run(&self) -> Option<&RunId> {
         match self {
             MessageBody::CheckRun { run } | MessageBody::Push { run, .. } => Some(run),
-            MessageBody::Comment { .. } => None,
+            MessageBody::Comment { .. } | MessageBody::PolicyFault { .. } => None,
         }
     }
 }

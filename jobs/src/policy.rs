@@ -9,6 +9,8 @@ mod file;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 use crate::check::Check;
 use crate::forge::Role;
 use crate::job::{AgentSpec, Guard, Limits};
@@ -50,6 +52,8 @@ pub struct Triggers {
     pub labels: Vec<String>,
     /// A check suite of others that failed on a pull request.
     pub failed_check_suite: bool,
+    /// Apps, by their ids, whose comments may ask for a run. They never authorize anything.
+    pub apps: Vec<i64>,
     /// The least role that may ask.
     pub least_role: Role,
     /// Whether the author of a pull request may ask whatever their role is.
@@ -62,6 +66,7 @@ impl Default for Triggers {
             comment: true,
             labels: Vec::new(),
             failed_check_suite: false,
+            apps: Vec::new(),
             least_role: Role::Write,
             author_may_ask: false,
         }
@@ -69,7 +74,7 @@ impl Default for Triggers {
 }
 
 /// What is wrong with the file, and where.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{PATH}:{line}:{column}: {message}")]
 pub struct PolicyError {
     /// 1-based.

@@ -217,6 +217,7 @@ fn job(
         base: snapshot.commit.clone(),
         fetch_ref: "HEAD".to_owned(),
         push_target: PushTarget::Nowhere { why: "a checkout has no forge".to_owned() },
+        base_branch: None,
         checks,
         limits: request.limits.clone(),
         agent,

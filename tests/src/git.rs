@@ -193,6 +193,20 @@ impl BareRepository {
         Ok(text.split_terminator('\0').map(str::to_owned).collect())
     }
 
+    /// The git patch from one tree or commit to another.
+    pub fn diff(&self, old: &str, new: &str) -> Result<Vec<u8>> {
+        self.run(
+            self.command(&["-c", "core.quotePath=false", "diff", "--no-renames", "--no-color", old, new]),
+            &[],
+        )
+    }
+
+    /// The same of one path.
+    pub fn diff_of(&self, old: &str, new: &str, path: &str) -> Result<String> {
+        let arguments = ["diff", "--no-renames", "--no-color", old, new, "--", path];
+        Ok(String::from_utf8_lossy(&self.run(self.command(&arguments), &[])?).into_owned())
+    }
+
     /// Copies a ref with its objects out of another repository.
     pub fn fetch(&self, other: &BareRepository, from: &str, to: &str) -> Result<()> {
         let source = other.path.to_str().context("test folders have plain names")?;

@@ -3,8 +3,9 @@
 
 use jobs::changeset::{ChangesetFiles, FileMode, FileNow, FileState};
 use jobs::check::{Check, ToolKind};
+use jobs::digest::Digest;
 use jobs::id::{RunId, TreeId};
-use jobs::run::{Outcome, Phase};
+use jobs::run::{Failure, Outcome, Phase};
 use jobs::step::{FileChange, Output, StepKind, StepState};
 use jobs::store::receipts::{NewReceipt, ReceiptKind};
 use jobs::store::runs::{self, Claimed, Settlement};
@@ -16,6 +17,8 @@ use jobs::verdict::{
 };
 use receipts::journal::{Entry, Kind};
 use receipts::{Apply, Journal, Open, RunChain, Seal, SealOutcome, Timestamp};
+use runners::reports::compare::{compare_knowing, flaky};
+use runners::reports::{PatchFacts, RawOutput, read};
 
 use crate::git::TreeEntry;
 use crate::story::World;
@@ -27,8 +30,21 @@ pub enum Script {
     Repaired(Vec<(&'static str, Option<&'static str>)>),
     /// Every check passes as it is.
     Clean,
+    /// What the first check printed, read and judged as the service does.
+    Observed(Box<Observed>),
     /// Red, with so many findings, and it ends like this.
     Red { findings: usize, outcome: Outcome },
+}
+
+/// What a check printed in the course of a run.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// On the tree as it was admitted.
+    pub baseline: RawOutput,
+    /// On the same tree once more, where it was run again.
+    pub rerun: Option<RawOutput>,
+    /// The agent's change, and what was printed with it.
+    pub after: Option<(Vec<(&'static str, Option<&'static str>)>, RawOutput)>,
 }
 
 impl Script {
@@ -111,8 +127,27 @@ impl AtWork<'_> {
             }
             Script::Repaired(files) => {
                 self.done(StepKind::Baseline, Output::Baseline { checked: red(&checks, 1) }).await;
-                let tree = self.apply(&files).await;
-                self.seal(Outcome::Succeeded, Some(tree)).await
+                let applied = self.apply(&files).await;
+                let checked = green(&self.claimed.job.checks);
+                self.verify(checked, Verdict::Repaired, &applied).await;
+                self.seal(Outcome::Succeeded, Some(applied.tree)).await
+            }
+            Script::Observed(observed) => {
+                let Observed { baseline, rerun, after } = *observed;
+                let check = checks.first().expect("the job has a check");
+                let baseline = observe(check, &baseline);
+                self.done(StepKind::Baseline, Output::Baseline { checked: baseline.clone() }).await;
+                let Some((files, raw)) = after else {
+                    return self.seal(without_a_change(&baseline), None).await;
+                };
+                let applied = self.apply(&files).await;
+                let (checked, facts) = (observe(check, &raw), PatchFacts::of(&applied.diff));
+                let reruns: Vec<Checked> = rerun.iter().map(|raw| observe(check, raw)).collect();
+                let flaky = flaky(&baseline, &reruns);
+                let verdict = compare_knowing(&baseline, &checked, &facts, &flaky);
+                let outcome = outcome_of(&verdict);
+                self.verify(checked, verdict, &applied).await;
+                self.seal(outcome, Some(applied.tree)).await
             }
         }
     }
@@ -122,7 +157,7 @@ impl AtWork<'_> {
         self.seal(outcome, None).await
     }
 
-    async fn apply(&mut self, files: &[(&'static str, Option<&'static str>)]) -> TreeId {
+    async fn apply(&mut self, files: &[(&'static str, Option<&'static str>)]) -> Applied {
         let (git, before) = (self.world.git(), self.claimed.job.tree.clone());
         let entry = |(path, text): &(&'static str, Option<&'static str>)| TreeEntry {
             path: (*path).to_owned(),
@@ -133,9 +168,14 @@ impl AtWork<'_> {
         let after = git.make_tree(Some(before.as_str()), &entries).expect("git writes");
         let after: TreeId = after.parse().expect("git names a tree");
         let names: Vec<&str> = files.iter().map(|(path, _)| *path).collect();
-        let diff: String = names.iter().map(|path| format!("--- a/{path}\n+++ b/{path}\n")).collect();
+        let mut diff = git.diff(before.as_str(), after.as_str()).expect("git compares");
+        if diff.is_empty() {
+            // A story may propose what is there already; a receipt is of something all the same.
+            diff =
+                names.iter().flat_map(|path| format!("--- a/{path}\n+++ b/{path}\n").into_bytes()).collect();
+        }
         let artifacts = &self.world.report.artifacts;
-        let patch = artifacts.put(diff.as_bytes()).expect("the disk works");
+        let patch = artifacts.put(&diff).expect("the disk works");
         let mut states: Vec<_> = files.iter().map(state).collect();
         states.sort_by(|left, right| left.path.cmp(&right.path));
         let changeset =
@@ -159,7 +199,7 @@ impl AtWork<'_> {
                     reason: "does what the story says",
                     as_of: now,
                     issued_at: now,
-                    diff: diff.as_bytes(),
+                    diff: &diff,
                     journal_ref: self.step.expect("the step is in the journal"),
                     tree_before: before.as_str(),
                     tree_after: after.as_str(),
@@ -167,12 +207,16 @@ impl AtWork<'_> {
             )
             .expect("a legal receipt");
         self.keep(ReceiptKind::Apply, receipt, Some(patch)).await;
-        let checked = green(&self.claimed.job.checks);
-        let verdict = Verdict::Repaired;
-        let (patch, changeset) = (Some(patch), Some(changeset));
-        let verified = Output::Verified { checked, verdict, patch, changeset, flaky: Vec::new() };
-        self.done(StepKind::Verify, verified).await;
-        after
+        Applied { tree: after, patch, changeset, diff }
+    }
+
+    async fn verify(&mut self, checked: Checked, verdict: Verdict, applied: &Applied) {
+        let (patch, changeset) = (Some(applied.patch), Some(applied.changeset));
+        self.done(
+            StepKind::Verify,
+            Output::Verified { checked, verdict, patch, changeset, flaky: Vec::new() },
+        )
+        .await;
     }
 
     async fn done(&mut self, kind: StepKind, output: Output) {
@@ -236,6 +280,53 @@ impl AtWork<'_> {
         runs::settle(&world.db, settlement).await.expect("the store works");
         run
     }
+}
+
+/// A change that was applied.
+struct Applied {
+    tree: TreeId,
+    patch: Digest,
+    changeset: Digest,
+    diff: Vec<u8>,
+}
+
+/// One check as its reader reads what it printed.
+fn observe(check: &Check, raw: &RawOutput) -> Checked {
+    let result = CheckResult {
+        name: check.name.clone(),
+        exit_code: raw.exit_code,
+        duration_ms: 1,
+        output: None,
+        report: read(check, raw),
+    };
+    Checked { checks: vec![result] }
+}
+
+/// How a run ends that has only read the checks.
+fn without_a_change(baseline: &Checked) -> Outcome {
+    if baseline.all_passed() {
+        return Outcome::Succeeded;
+    }
+    let unknown = baseline.checks.iter().find_map(|check| match &check.report.outcome {
+        CheckOutcome::Inconclusive(why) | CheckOutcome::Unsupported(why) => Some(why.clone()),
+        CheckOutcome::Passed | CheckOutcome::Failed => None,
+    });
+    let failure = match unknown {
+        Some(why) => Failure::Inconclusive(why),
+        None => Failure::NotRepaired("a check is red".to_owned()),
+    };
+    Outcome::Failed { failure }
+}
+
+/// How a run ends by its last verdict.
+fn outcome_of(verdict: &Verdict) -> Outcome {
+    let failure = match verdict {
+        Verdict::NothingToRepair | Verdict::Repaired => return Outcome::Succeeded,
+        Verdict::NotRepaired(why) => Failure::NotRepaired(why.join("; ")),
+        Verdict::Refused(why) => Failure::Refused(why.join("; ")),
+        Verdict::Inconclusive(why) => Failure::Inconclusive(why.join("; ")),
+    };
+    Outcome::Failed { failure }
 }
 
 fn state((path, text): &(&'static str, Option<&'static str>)) -> FileState {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use jobs::artifacts::Artifacts;
+use jobs::authorization::PushResult;
 use jobs::clock::ManualClock;
 use jobs::forge::{ForgeKind, Repository, Role};
 use jobs::id::RunId;
@@ -71,6 +72,7 @@ pub struct World {
     /// The app itself, where the forge is GitHub.
     pub app: Option<GitHub>,
     pub ingest: Ingest,
+    ledger: Ledger,
     door: SocketAddr,
 }
 
@@ -92,6 +94,31 @@ pub struct Shown {
     pub summary: String,
     pub text: String,
     pub buttons: Vec<String>,
+}
+
+/// Names the file in which stories keep what they wrote, where one wants to know of all of them at once.
+/// Every token that they mint may then read contents and never write them.
+pub const LEDGER: &str = "WHIPSTITCH_STORY_LEDGER";
+
+/// What the stories of a process wrote, one line each.
+struct Ledger(Option<std::path::PathBuf>);
+
+impl Ledger {
+    fn open() -> Self {
+        Self(std::env::var_os(LEDGER).map(Into::into))
+    }
+
+    const fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn note(&self, line: &str) {
+        use std::io::Write as _;
+        let Some(path) = &self.0 else { return };
+        let mut file =
+            std::fs::OpenOptions::new().append(true).create(true).open(path).expect("the ledger can be kept");
+        file.write_all(format!("{line}\n").as_bytes()).expect("the ledger can be kept");
+    }
 }
 
 /// Plays a story on both forges.
@@ -209,7 +236,12 @@ impl World {
         };
         let mut admission = admission::Context::new(db.clone(), forges, shared, "story");
         admission.public_url = report.public_url.clone();
+        let ledger = Ledger::open();
         if let Stage::GitHub(github) = &stage {
+            if ledger.is_kept() {
+                github.hold_contents_to_read();
+                ledger.note("a story on GitHub");
+            }
             github.set_webhook(format!("http://{address}/webhooks/github").parse()?);
         }
         let app = None;
@@ -224,6 +256,7 @@ impl World {
             folder,
             app,
             ingest,
+            ledger,
             door: address,
         })
     }
@@ -319,8 +352,31 @@ impl World {
 
     async fn settle_once(&self) -> bool {
         let decided = admission::work_one(&self.admission).await.expect("the store works");
-        let told = report::work_one(&self.report).await.expect("the store works");
+        let told = self.tell_once().await;
         decided != admission::Worked::Nothing || told != report::Worked::Nothing
+    }
+
+    /// Tells the forge one message, and holds the one promise of every story: nothing is written to a
+    /// repository before a person's yes is recorded.
+    pub async fn tell_once(&self) -> report::Worked {
+        let written = |world: &Self| match &world.stage {
+            Stage::GitHub(github) => github.writes().len(),
+            Stage::Local(_) => 0,
+        };
+        let before = written(self);
+        let told = report::work_one(&self.report).await.expect("the store works");
+        if written(self) > before {
+            let mut authorized = false;
+            for run in self.runs().await {
+                let recorded = self.view(&run.id).await.authorizations;
+                let is_yes =
+                    |result: &Option<PushResult>| !matches!(result, Some(PushResult::Declined { .. }));
+                authorized |= recorded.iter().any(|recorded| is_yes(&recorded.result));
+            }
+            self.ledger.note(if authorized { "authorized" } else { "unauthorized" });
+            assert!(authorized, "a write was attempted before any authorization");
+        }
+        told
     }
 
     /// Lets time pass, with the workers at work, until nothing waits any more or `ms` are over.

@@ -260,6 +260,29 @@ fn no_test_is_ignored_and_nothing_is_left_to_do() {
     }
 }
 
+/// The cases that users of services like this one were bitten by: kind, and how many there are. Deliveries,
+/// commands, heads and pushes, reports, truth.
+const CASES: [(char, usize); 5] = [('d', 10), ('c', 10), ('h', 8), ('r', 6), ('t', 7)];
+
+#[test]
+fn each_case_has_a_story_through_the_door_that_is_named_for_it() {
+    let stories = sources(&["tests/tests/stories"]);
+    assert!(stories.len() > 5, "the rule looks at the real stories");
+    let lines: Vec<&str> = stories.iter().flat_map(|source| source.text.lines()).collect();
+    let mut missing = Vec::new();
+    for (kind, most) in CASES {
+        for number in 1..=most {
+            let begins = format!("async fn {kind}{number}_");
+            let told =
+                lines.windows(2).any(|pair| pair[0] == "#[tokio::test]" && pair[1].starts_with(&begins));
+            if !told {
+                missing.push(format!("{kind}{number}"));
+            }
+        }
+    }
+    assert_none(&missing, "a case has no story", CONVENTIONS);
+}
+
 #[test]
 fn state_machines_have_no_arm_for_whatever_else() {
     for path in

@@ -9,13 +9,15 @@ mod base;
 mod commands;
 mod flood;
 mod reply;
+mod request;
+mod trigger;
 mod work;
 
 use jobs::check::Check;
 use jobs::digest::Digest;
 use jobs::forge::{Account, PullRequest, PullRequestState, PushTarget, Repository, Role, Subject};
-use jobs::id::TreeId;
-use jobs::job::{AgentSpec, Goal, JobSpec, Request};
+use jobs::id::{CommitId, TreeId};
+use jobs::job::{AgentSpec, ForkPatch, Goal, JobSpec, Request};
 use jobs::policy::Policy;
 use jobs::store::RunSummary;
 
@@ -26,13 +28,26 @@ pub use work::{Context, Worked, work, work_one};
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub wish: Wish,
+    pub trigger: Trigger,
     pub repository: Repository,
-    pub number: i64,
+    pub subject: Subject,
     pub actor: Account,
+    /// The app that asks, where no person does.
+    pub app: Option<i64>,
     /// The comment or click: `comment/123`.
     pub origin: String,
     /// Digest of the words as they were admitted.
     pub text: Digest,
+}
+
+/// In which way it was asked; the base branch's policy can switch each off.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trigger {
+    Comment,
+    Label(String),
+    FailedCheckSuite,
+    /// The button or link of a check run that there is already.
+    Rerun,
 }
 
 /// The kinds of run that may be asked for.
@@ -68,8 +83,8 @@ impl Wish {
 #[derive(Clone, Debug)]
 pub struct Found {
     pub role: Role,
-    pub pull_request: PullRequest,
-    /// The tree of the pull request's head.
+    pub place: Place,
+    /// The tree of the commit that is to be repaired.
     pub tree: TreeId,
     /// The base branch's policy, with the operator's bounds.
     pub policy: Policy,
@@ -77,8 +92,58 @@ pub struct Found {
     pub checks: Vec<Check>,
     /// The agent that the operator has set in the policy's place.
     pub agent: Option<AgentSpec>,
-    /// Runs on the same pull request that have not ended.
+    /// Runs on the same pull request or issue that have not ended.
     pub unfinished: Vec<RunSummary>,
+}
+
+/// What is to be repaired, as the forge shows it now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    PullRequest(PullRequest),
+    /// An issue is about the default branch.
+    Issue {
+        state: PullRequestState,
+        branch: String,
+        head: CommitId,
+    },
+}
+
+impl Place {
+    const fn state(&self) -> PullRequestState {
+        match self {
+            Place::PullRequest(pull_request) => pull_request.state,
+            Place::Issue { state, .. } => *state,
+        }
+    }
+
+    const fn head(&self) -> &CommitId {
+        match self {
+            Place::PullRequest(pull_request) => &pull_request.head,
+            Place::Issue { head, .. } => head,
+        }
+    }
+
+    fn is_by(&self, account: &Account) -> bool {
+        match self {
+            Place::PullRequest(pull_request) => {
+                pull_request.author.as_ref().is_some_and(|author| author.id == account.id)
+            }
+            Place::Issue { .. } => false,
+        }
+    }
+
+    /// Where the patch of a repair goes. One for a fork that takes no push goes by the policy.
+    fn push_target(&self, fork_patch: ForkPatch) -> PushTarget {
+        match self {
+            Place::PullRequest(pull_request) => match (&pull_request.push_target, fork_patch) {
+                (PushTarget::Nowhere { .. }, ForkPatch::PullRequest) => {
+                    PushTarget::NewPullRequest { base: pull_request.base_branch.clone() }
+                }
+                (target, _) => target.clone(),
+            },
+            Place::Issue { branch, .. } => PushTarget::NewPullRequest { base: branch.clone() },
+        }
+    }
 }
 
 /// The decision.
@@ -98,9 +163,15 @@ pub enum Admission {
 pub enum Refused {
     #[error("`{login}` has the role `{has}` here, and `{least}` is the least that may ask for a run", has = has.name(), least = least.name())]
     Role { login: String, has: Role, least: Role },
+    #[error("the base branch's policy does not list app {0} under `triggers.apps`")]
+    App(i64),
     #[error("the base branch's policy does not let comments start a run")]
     Comments,
-    #[error("the pull request is closed")]
+    #[error("the base branch's policy does not let the label `{0}` start a run")]
+    Label(String),
+    #[error("the base branch's policy does not let a failed check suite start a run")]
+    CheckSuites,
+    #[error("it is closed")]
     Closed,
     #[error(
         "no checks were found on the base branch; name some in `.github/whipstitch.toml` there, so that red and green mean something"
@@ -123,22 +194,31 @@ pub fn admit(asked: &Asked, found: Found) -> Admission {
 
 fn refusal(asked: &Asked, found: &Found) -> Option<Refused> {
     let triggers = &found.policy.triggers;
-    let author = found.pull_request.author.as_ref().is_some_and(|author| author.id == asked.actor.id);
-    if found.role < triggers.least_role && !(author && triggers.author_may_ask) {
+    if let Some(app) = asked.app {
+        if !triggers.apps.contains(&app) {
+            return Some(Refused::App(app));
+        }
+    } else if found.role < triggers.least_role
+        && !(found.place.is_by(&asked.actor) && triggers.author_may_ask)
+    {
         let (login, has, least) = (asked.actor.login.clone(), found.role, triggers.least_role);
         return Some(Refused::Role { login, has, least });
     }
-    if !triggers.comment {
-        return Some(Refused::Comments);
+    let listed = |label: &String| triggers.labels.iter().any(|listed| listed.eq_ignore_ascii_case(label));
+    match &asked.trigger {
+        Trigger::Comment if !triggers.comment => return Some(Refused::Comments),
+        Trigger::Label(label) if !listed(label) => return Some(Refused::Label(label.clone())),
+        Trigger::FailedCheckSuite if !triggers.failed_check_suite => return Some(Refused::CheckSuites),
+        Trigger::Comment | Trigger::Label(_) | Trigger::FailedCheckSuite | Trigger::Rerun => {}
     }
-    if found.pull_request.state == PullRequestState::Closed {
+    if found.place.state() == PullRequestState::Closed {
         return Some(Refused::Closed);
     }
     if found.checks.is_empty() {
         return Some(Refused::NoChecks);
     }
     let at_work = found.unfinished.iter().find(|run| {
-        run.job.head == found.pull_request.head
+        run.job.head == *found.place.head()
             && run.job.goal == asked.wish.goal()
             && run.halt.is_none()
             && run.job.request.origin != asked.origin
@@ -148,21 +228,31 @@ fn refusal(asked: &Asked, found: &Found) -> Option<Refused> {
 
 fn spec(asked: &Asked, found: Found) -> JobSpec {
     let push_target = match asked.wish {
-        Wish::Fix | Wish::Verify => found.pull_request.push_target,
+        Wish::Fix | Wish::Verify => found.place.push_target(found.policy.guard.fork_patch),
         Wish::Try => PushTarget::Nowhere {
             why: "it comes from a rehearsal (`try`); ask for a `fix` to get one that can be applied"
                 .to_owned(),
         },
     };
+    let (head, base, base_branch, fetch_ref) = match found.place {
+        Place::PullRequest(PullRequest { number, head, base, base_branch, .. }) => {
+            (head, base, base_branch, format!("refs/pull/{number}/head"))
+        }
+        Place::Issue { branch, head, .. } => {
+            let fetch_ref = format!("refs/heads/{branch}");
+            (head.clone(), head, branch, fetch_ref)
+        }
+    };
     JobSpec {
         repository: asked.repository.clone(),
-        subject: Subject::PullRequest { number: asked.number },
+        subject: asked.subject.clone(),
         goal: asked.wish.goal(),
-        head: found.pull_request.head,
+        head,
         tree: found.tree,
-        base: found.pull_request.base,
-        fetch_ref: format!("refs/pull/{}/head", asked.number),
+        base,
+        fetch_ref,
         push_target,
+        base_branch: Some(base_branch),
         checks: found.checks,
         limits: found.policy.limits,
         agent: found.agent.unwrap_or(found.policy.agent),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jobs::authorization::Authorization;
 use jobs::clock::{Clock, Millis};
-use jobs::forge::{Account, PullRequestState, Role, Subject};
+use jobs::forge::{Account, PullRequest, PullRequestState, Role, Subject};
 use jobs::id::{AuthorizationId, CommitId, RunId};
 use jobs::message::Address;
 use jobs::store::authorizations::{self, Recording};
@@ -33,9 +33,9 @@ pub enum Refusal {
     NoRun(RunId),
     #[error(transparent)]
     NoOffer(#[from] NoOffer),
-    #[error("the run is not about a pull request")]
+    #[error("the run is not about a pull request or an issue")]
     NoPullRequest,
-    #[error("the pull request is closed")]
+    #[error("it is closed")]
     Closed,
     #[error(
         "the pull request moved on to {now} while the patch is for {tested}; ask for a new run on the new head"
@@ -161,7 +161,7 @@ enum Purpose {
     Decline,
 }
 
-/// The actor's role now, if it is enough, the pull request is open and shows the tested head.
+/// The actor's role now, if it is enough, the subject is open and a pull request shows the tested head.
 async fn allowed(
     forge: &dyn Forge,
     view: &RunView,
@@ -169,30 +169,49 @@ async fn allowed(
     purpose: Purpose,
 ) -> Result<Role, Refusal> {
     let (job, guard) = (view.job(), &view.job().guard);
-    let number = match &job.subject {
-        Subject::PullRequest { number } => *number,
-        Subject::Issue { .. } | Subject::Checkout => return Err(Refusal::NoPullRequest),
-    };
     let has = forge.permission(&job.repository, actor).await.map_err(Refusal::CouldNotCheck)?;
     if has < guard.least_role {
         return Err(Refusal::Role { login: actor.login.clone(), has, least: guard.least_role });
     }
-    let pull_request = forge.pull_request(&job.repository, number).await.map_err(Refusal::CouldNotCheck)?;
-    match pull_request.state {
-        PullRequestState::Open => {}
-        PullRequestState::Closed => return Err(Refusal::Closed),
+    match &job.subject {
+        Subject::PullRequest { number } => {
+            let found = forge.pull_request(&job.repository, *number).await;
+            let pull_request = found.map_err(Refusal::CouldNotCheck)?;
+            is_open(pull_request.state)?;
+            match purpose {
+                Purpose::Decline => {}
+                Purpose::Apply => may_apply_to(&pull_request, view, actor)?,
+            }
+        }
+        // The patch becomes a pull request of its own, on the commit that was tested, so that nothing
+        // that was pushed since is touched by it.
+        Subject::Issue { number } => {
+            let issue = forge.issue(&job.repository, *number).await.map_err(Refusal::CouldNotCheck)?;
+            is_open(issue.state)?;
+        }
+        Subject::Checkout => return Err(Refusal::NoPullRequest),
     }
-    if purpose == Purpose::Decline {
-        return Ok(has);
+    Ok(has)
+}
+
+const fn is_open(state: PullRequestState) -> Result<(), Refusal> {
+    match state {
+        PullRequestState::Open => Ok(()),
+        PullRequestState::Closed => Err(Refusal::Closed),
     }
+}
+
+/// Whether the pull request still shows the tested head, and is not the actor's own where that counts.
+fn may_apply_to(pull_request: &PullRequest, view: &RunView, actor: &Account) -> Result<(), Refusal> {
+    let (job, guard) = (view.job(), &view.job().guard);
     let own = pull_request.author.as_ref().is_some_and(|author| author.id == actor.id);
     if own && !guard.author_may_apply {
         return Err(Refusal::OwnPullRequest { login: actor.login.clone() });
     }
     if pull_request.head != job.head {
-        return Err(Refusal::HeadMoved { tested: job.head.clone(), now: pull_request.head });
+        return Err(Refusal::HeadMoved { tested: job.head.clone(), now: pull_request.head.clone() });
     }
-    Ok(has)
+    Ok(())
 }
 
 fn decision(

@@ -14,8 +14,8 @@ use jobs::changeset::ChangesetFiles;
 use jobs::clock::Millis;
 use jobs::digest::Digest;
 use jobs::event::Event;
-use jobs::forge::{Account, ForgeKind, PullRequest, PushTarget, Repository, Role};
-use jobs::id::{CommitId, TreeId};
+use jobs::forge::{Account, ForgeKind, Issue, PullRequest, PushTarget, Repository, Role, Subject};
+use jobs::id::{CommitId, RunId, TreeId};
 use serde::{Deserialize, Serialize};
 
 /// A request whose signature was found right, before anything of it was parsed.
@@ -91,6 +91,9 @@ pub trait Forge: Send + Sync {
     /// The pull request as it is now.
     async fn pull_request(&self, repository: &Repository, number: i64) -> Result<PullRequest, ForgeError>;
 
+    /// The issue as it is now.
+    async fn issue(&self, repository: &Repository, number: i64) -> Result<Issue, ForgeError>;
+
     /// The default branch and its commit now.
     async fn default_branch(&self, repository: &Repository) -> Result<(Branch, CommitId), ForgeError>;
 
@@ -122,13 +125,27 @@ pub trait Forge: Send + Sync {
     async fn comment(
         &self,
         repository: &Repository,
-        number: i64,
+        subject: &Subject,
         comment: &Comment,
     ) -> Result<Posted, ForgeError>;
 
-    /// Writes one commit on top of the authorized head and moves the branch to it, without force.
-    /// The branch does not move unless it shows that head and the new commit's tree is the verified
-    /// one. A refusal says that it did not move; an error tells whether that is known.
+    /// Suggests changes in a review of the pull request's head, or does nothing where this app has
+    /// made the review with this key before. `None` where the changes do not fit the diff of the pull
+    /// request, so that they cannot be suggested.
+    async fn suggest(
+        &self,
+        repository: &Repository,
+        number: i64,
+        suggestion: &Suggestion,
+    ) -> Result<Option<Posted>, ForgeError>;
+
+    /// Opens a pull request from a branch that a push made, or finds the one that was opened from it
+    /// before, whatever became of it.
+    async fn open_pull_request(&self, request: &NewPullRequest) -> Result<Posted, ForgeError>;
+
+    /// Writes one commit on top of the authorized head and moves the branch to it, without force, or
+    /// makes the new branch. The branch does not move unless it shows that head, or is not there where
+    /// it is to be made, and the new commit's tree is the verified one. A refusal says that it did not move; an error tells whether that is known.
     async fn push(&self, request: PushRequest) -> Result<PushOutcome, PushError>;
 }
 
@@ -162,15 +179,39 @@ pub struct Branch {
     pub name: String,
 }
 
-impl Branch {
-    /// Where a verified patch for `repository` goes; `None` when it may be pushed nowhere.
-    pub fn of_target(repository: &Repository, target: &PushTarget) -> Option<Self> {
+/// Where a push goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Destination {
+    pub branch: Branch,
+    pub kind: DestinationKind,
+}
+
+/// What a push does with its branch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DestinationKind {
+    /// It moves from the authorized head to the new commit.
+    Moved,
+    /// It is made, and a pull request into the branch `base` is opened from it.
+    Made { base: String },
+}
+
+impl Destination {
+    /// Where the verified patch of `run` goes; `None` when it may be pushed nowhere.
+    pub fn of_target(repository: &Repository, target: &PushTarget, run: &RunId) -> Option<Self> {
+        let on = |repository: Repository, name: String, kind: DestinationKind| {
+            Some(Self { branch: Branch { repository, name }, kind })
+        };
         match target {
-            PushTarget::Branch { name } => Some(Self { repository: repository.clone(), name: name.clone() }),
-            PushTarget::Fork { owner, repository: name, branch } => Some(Self {
-                repository: Repository { owner: owner.clone(), name: name.clone(), ..repository.clone() },
-                name: branch.clone(),
-            }),
+            PushTarget::Branch { name } => on(repository.clone(), name.clone(), DestinationKind::Moved),
+            PushTarget::Fork { owner, repository: name, branch } => on(
+                Repository { owner: owner.clone(), name: name.clone(), ..repository.clone() },
+                branch.clone(),
+                DestinationKind::Moved,
+            ),
+            PushTarget::NewPullRequest { base } => {
+                let kind = DestinationKind::Made { base: base.clone() };
+                on(repository.clone(), format!("whipstitch/{run}"), kind)
+            }
             PushTarget::Nowhere { .. } => None,
         }
     }
@@ -307,15 +348,63 @@ pub struct Comment {
 impl Comment {
     /// The hidden line that names the key; the client puts it at the comment's end.
     pub fn marker(&self) -> String {
-        format!("<!-- whipstitch:{} -->", self.key)
+        marker(&self.key)
     }
+}
+
+/// Changes that a person may take over with a click, in a review of a pull request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Suggestion {
+    /// As a comment's key.
+    pub key: String,
+    /// The commit whose lines the edits name.
+    pub head: CommitId,
+    /// Markdown above the suggestions.
+    pub body: String,
+    /// In order of file and line.
+    pub edits: Vec<SuggestedEdit>,
+}
+
+impl Suggestion {
+    /// The hidden line that names the key.
+    pub fn marker(&self) -> String {
+        marker(&self.key)
+    }
+}
+
+/// Lines of a file with what is to take their place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SuggestedEdit {
+    pub path: String,
+    /// 1-based, in the file at the head.
+    pub first_line: u32,
+    /// At or after `first_line`.
+    pub last_line: u32,
+    /// Without the last line's end; `None` deletes the lines.
+    pub text: Option<String>,
+}
+
+/// A pull request to be opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewPullRequest {
+    /// The branch with the commit.
+    pub head: Branch,
+    /// The branch of the same repository that it is to be merged into.
+    pub base: String,
+    pub title: String,
+    /// Markdown, at most [`MAX_TEXT_BYTES`].
+    pub body: String,
+}
+
+fn marker(key: &str) -> String {
+    format!("<!-- whipstitch:{key} -->")
 }
 
 /// One commit to be put on one branch. Only [`PushRequest::new`] makes it, from a spent authorization.
 #[derive(Debug)]
 pub struct PushRequest {
     grant: PushGrant,
-    branch: Branch,
+    destination: Destination,
     changeset: ChangesetFiles,
     message: String,
 }
@@ -332,19 +421,24 @@ impl PushRequest {
     /// The request that a grant allows: its patch, on its head.
     pub fn new(
         grant: PushGrant,
-        branch: Branch,
+        destination: Destination,
         changeset: ChangesetFiles,
         message: String,
     ) -> Result<Self, NotAuthorized> {
         if grant.patch() != changeset.patch {
             return Err(NotAuthorized { authorized: grant.patch(), given: changeset.patch });
         }
-        Ok(Self { grant, branch, changeset, message })
+        Ok(Self { grant, destination, changeset, message })
     }
 
-    /// The branch to move.
+    /// The branch to move or make.
     pub fn branch(&self) -> &Branch {
-        &self.branch
+        &self.destination.branch
+    }
+
+    /// What is done with the branch.
+    pub fn kind(&self) -> &DestinationKind {
+        &self.destination.kind
     }
 
     /// The commit that the branch must show, and the new commit's only parent.
@@ -401,6 +495,8 @@ pub enum PushRefusal {
     HeadMoved { found: CommitId },
     #[error("the branch does not exist any more")]
     BranchGone,
+    #[error("the branch that was to be made is there already and shows {found}")]
+    BranchTaken { found: CommitId },
     #[error("the resulting tree {found} is not the verified one")]
     TreeDiffers { found: TreeId },
     #[error("the forge forbids the push: {why}")]

@@ -5,6 +5,8 @@ use jobs::clock::Millis;
 use jobs::digest::Digest;
 use jobs::forge::PushTarget;
 use jobs::id::{AuthorizationId, CommitId, TreeId};
+use jobs::job::ForkPatch;
+use jobs::message::{MessageBody, MessageState};
 use jobs::run::{Outcome, RunState};
 use jobs::step::{Output, StepState};
 use jobs::store::RunView;
@@ -114,11 +116,53 @@ pub fn open(view: &RunView) -> Result<Offer, NoOffer> {
             Some(PushResult::Refused { .. } | PushResult::Uncertain { .. }) | None => {}
         }
     }
-    match &view.job().push_target {
-        PushTarget::Branch { .. } | PushTarget::Fork { .. } => Ok(offer),
-        PushTarget::Nowhere { why } => Err(NoOffer::Nowhere(why.clone())),
+    match target(view) {
+        PushTarget::Branch { .. } | PushTarget::Fork { .. } | PushTarget::NewPullRequest { .. } => Ok(offer),
+        PushTarget::Nowhere { why } => Err(NoOffer::Nowhere(why)),
     }
 }
+
+/// Where the patch goes now. A fork that has refused a push is not asked again, where the policy names
+/// another way.
+pub fn target(view: &RunView) -> PushTarget {
+    let job = view.job();
+    let refused = view.authorizations.iter().find_map(|recorded| match &recorded.result {
+        Some(PushResult::Refused { why }) if recorded.spent_at.is_some() => Some(why.clone()),
+        Some(
+            PushResult::Refused { .. }
+            | PushResult::Pushed { .. }
+            | PushResult::Uncertain { .. }
+            | PushResult::Declined { .. },
+        )
+        | None => None,
+    });
+    match (&job.push_target, job.guard.fork_patch, refused, &job.base_branch) {
+        (PushTarget::Fork { .. }, ForkPatch::PullRequest, Some(_), Some(base)) => {
+            PushTarget::NewPullRequest { base: base.clone() }
+        }
+        (PushTarget::Fork { .. }, ForkPatch::Suggestion, Some(why), _) => PushTarget::Nowhere { why },
+        (target, _, _, _) => target.clone(),
+    }
+}
+
+/// The number of the pull request that was opened for the pushed patch, where one was.
+pub fn opened(view: &RunView) -> Option<i64> {
+    view.outbox.iter().find_map(|message| match (&message.body, &message.state) {
+        (MessageBody::Push { .. }, MessageState::Sent { external_id }) => {
+            external_id.split_once(OPENED)?.1.parse().ok()
+        }
+        (
+            MessageBody::Push { .. }
+            | MessageBody::CheckRun { .. }
+            | MessageBody::Comment { .. }
+            | MessageBody::PolicyFault { .. },
+            MessageState::Pending | MessageState::Sent { .. } | MessageState::Dead { .. },
+        ) => None,
+    })
+}
+
+/// Between the commit and the number of its pull request, in what the outbox keeps of a push.
+pub(crate) const OPENED: &str = " in pull request ";
 
 /// A recorded yes whose push has neither happened nor become impossible.
 pub fn awaiting_push(view: &RunView, now: Millis) -> Option<&AuthorizationId> {

@@ -8,10 +8,13 @@ mod annotations;
 mod check;
 mod cut;
 mod evidence;
+mod issue_comment;
 mod mask;
+mod policy_fault;
 mod push;
 mod receipted;
 mod standing;
+mod suggestion;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -21,7 +24,9 @@ use std::time::Duration;
 
 use jobs::artifacts::Artifacts;
 use jobs::clock::{Clock, Millis};
+use jobs::forge::{CommentPlace, Subject};
 use jobs::id::{CommitId, RunId};
+use jobs::job::ForkPatch;
 use jobs::message::{Address, MessageBody};
 use jobs::store::outbox::{self, ClaimedMessage, Retried};
 use jobs::store::{Db, RunView, StoreError, Topic, runs};
@@ -29,8 +34,8 @@ use receipts::Signer;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::forge::{Comment, Forge, ForgeError, Forges};
-use crate::offer;
+use crate::forge::{CheckRun, Comment, Forge, ForgeError, Forges};
+use crate::offer::{self, NoOffer};
 
 pub use check::{Material, NAME, check_run, pushed_check_run};
 pub use evidence::baseline;
@@ -153,16 +158,20 @@ async fn tell(cx: &Context, message: &ClaimedMessage) -> Result<String, Trouble>
     let forge = cx.forges.of(repository)?;
     match &message.body {
         MessageBody::CheckRun { run } => check(cx, forge, run).await,
-        MessageBody::Comment { body, reply_to } => {
-            let number = subject
-                .number()
-                .ok_or_else(|| Trouble::Never("a checkout has no place for comments".to_owned()))?;
-            let key = match reply_to {
-                Some(id) => format!("reply/{id}"),
-                None => format!("message/{}", message.id),
+        MessageBody::Comment { body, reply_to, place } => {
+            let key = match (reply_to, place) {
+                (Some(id), CommentPlace::Conversation) => format!("reply/{id}"),
+                (Some(id), CommentPlace::Line | CommentPlace::Review) => {
+                    format!("reply/{}/{id}", place.name())
+                }
+                (None, _) => format!("message/{}", message.id),
             };
             let comment = Comment { key, body: cx.mask.apply(body) };
-            Ok(forge.comment(repository, number, &comment).await?.id)
+            Ok(forge.comment(repository, subject, &comment).await?.id)
+        }
+        MessageBody::PolicyFault { head, fault } => {
+            let check = policy_fault::check_run(head, fault, &cx.mask, cx.clock.now());
+            Ok(forge.put_check(repository, &check).await?.id)
         }
         MessageBody::Push { run, authorization } => push::push(cx, forge, run, authorization).await,
     }
@@ -182,7 +191,8 @@ async fn check(cx: &Context, forge: &dyn Forge, run: &RunId) -> Result<String, T
         now: cx.clock.now(),
     };
     let repository = &view.job().repository;
-    let posted = forge.put_check(repository, &check_run(&view, &material)).await?;
+    let check = check_run(&view, &material);
+    let posted = forge.put_check(repository, &check).await?;
     if let Some(pushed) = pushed_check_run(&view, &material) {
         match forge.put_check(repository, &pushed).await {
             Ok(_) => {}
@@ -195,7 +205,62 @@ async fn check(cx: &Context, forge: &dyn Forge, run: &RunId) -> Result<String, T
             }
         }
     }
+    match &view.job().subject {
+        Subject::Issue { .. } => tell_issue(cx, forge, &view, &check, posted.url.as_deref()).await?,
+        Subject::PullRequest { number } => suggest(cx, forge, &view, *number, &material).await?,
+        Subject::Checkout => {}
+    }
     Ok(posted.id)
+}
+
+/// Keeps the one comment on an issue up to date: it shows the newest run.
+async fn tell_issue(
+    cx: &Context,
+    forge: &dyn Forge,
+    view: &RunView,
+    check: &CheckRun,
+    page: Option<&str>,
+) -> Result<(), Trouble> {
+    let job = view.job();
+    let Some(number) = job.subject.number() else { return Ok(()) };
+    let newest = runs::of_subject(&cx.db, &job.repository, number, 1).await?;
+    if newest.first().is_none_or(|newest| newest.id != view.run.id) {
+        return Ok(());
+    }
+    let comment = Comment { key: "issue".to_owned(), body: issue_comment::of(check, page) };
+    forge.comment(&job.repository, &job.subject, &comment).await?;
+    Ok(())
+}
+
+/// Suggests the patch in a review, where the base branch's policy wants that of a fork that takes no push.
+async fn suggest(
+    cx: &Context,
+    forge: &dyn Forge,
+    view: &RunView,
+    number: i64,
+    material: &Material<'_>,
+) -> Result<(), Trouble> {
+    let job = view.job();
+    let (ForkPatch::Suggestion, Some(patch)) = (job.guard.fork_patch, &material.patch) else {
+        return Ok(());
+    };
+    match offer::open(view) {
+        Err(NoOffer::Nowhere(_)) if material.head.as_ref().is_none_or(|head| *head == job.head) => {}
+        _ => return Ok(()),
+    }
+    let Some(suggestion) = suggestion::of(view, patch, &cx.mask) else { return Ok(()) };
+    match forge.suggest(&job.repository, number, &suggestion).await {
+        Ok(Some(_) | None) => Ok(()),
+        Err(error) => match error.retry_after() {
+            Some(wait) => Err(Trouble::Later { why: error.to_string(), wait }),
+            // The patch stands in the check run all the same.
+            None => {
+                let why = error.to_string();
+                tracing::warn!(run.id = %view.run.id, why, "the patch was not suggested");
+                Ok(())
+            }
+        },
+    }
 }
 
 async fn view(cx: &Context, run: &RunId) -> Result<RunView, Trouble> {
@@ -206,8 +271,10 @@ async fn view(cx: &Context, run: &RunId) -> Result<RunView, Trouble> {
 /// The pull request's head, asked only while a patch waits for it.
 async fn head_now(forge: &dyn Forge, view: &RunView) -> Result<Option<CommitId>, Trouble> {
     let job = view.job();
-    let (Some(number), Ok(_)) = (job.subject.number(), offer::open(view)) else { return Ok(None) };
-    match forge.pull_request(&job.repository, number).await {
+    let (Subject::PullRequest { number }, Ok(_)) = (&job.subject, offer::open(view)) else {
+        return Ok(None);
+    };
+    match forge.pull_request(&job.repository, *number).await {
         Ok(found) => Ok(Some(found.head)),
         Err(ForgeError::NotFound { .. } | ForgeError::Refused { .. }) => Ok(None),
         Err(error @ (ForgeError::RateLimited { .. } | ForgeError::Unavailable { .. })) => Err(error.into()),

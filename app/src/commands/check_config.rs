@@ -31,11 +31,13 @@ pub fn run(arguments: &CheckConfig) -> anyhow::Result<ExitCode> {
             let forges =
                 [config.github.as_ref().map(|_| "GitHub"), config.local.as_ref().map(|_| "the local forge")];
             let forges: Vec<&str> = forges.into_iter().flatten().collect();
-            print(&format!(
-                "good: listens on {}, speaks to {}\n",
-                config.server.listen,
-                forges.join(" and ")
-            ));
+            let forges = match forges.as_slice() {
+                [] => {
+                    "no forge yet; `whipstitch serve` shows the page that sets the GitHub App up".to_owned()
+                }
+                forges => forges.join(" and "),
+            };
+            print(&format!("good: listens on {}, speaks to {forges}\n", config.server.listen));
             Ok(ExitCode::SUCCESS)
         }
         Err(faults) => {

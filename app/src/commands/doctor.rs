@@ -1,5 +1,7 @@
 //! `doctor`: what this machine can seal and build, and what to do about what is missing.
 
+mod github;
+
 use std::process::ExitCode;
 
 use jobs::clock::{Clock as _, SystemClock};
@@ -11,6 +13,9 @@ use crate::cli::Doctor;
 use crate::engine;
 
 pub async fn run(arguments: &Doctor) -> anyhow::Result<ExitCode> {
+    if arguments.github {
+        return github::run(arguments).await;
+    }
     let sandbox = engine::probed();
     let (capabilities, mut toolchains) = (sandbox.probe(), engine::detected());
     if capabilities.can_seal() {

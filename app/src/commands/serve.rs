@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{load, print};
 use crate::cli::ConfigFile;
+use crate::config::Config;
 use crate::service::Service;
 
 pub async fn run(arguments: &ConfigFile) -> anyhow::Result<ExitCode> {
@@ -16,19 +17,56 @@ pub async fn run(arguments: &ConfigFile) -> anyhow::Result<ExitCode> {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WHIPSTITCH_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let address = config.server.listen;
-    let service = Arc::new(Service::open(config).await?);
-    let listener = tokio::net::TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}; set server.listen to a free address"))?;
+    let listener = listen(config.server.listen)?;
     print(&format!("listening on http://{}\n", listener.local_addr()?));
     let cancel = CancellationToken::new();
-    let (progress, _) = broadcast::channel(1024);
     let stopping = tokio::spawn(cancel_at_signal(cancel.clone()));
-    let served = service.serve(listener, None, progress, cancel.clone()).await;
+    let served = serve(arguments, config, &listener, &cancel).await;
     cancel.cancel();
     stopping.await?;
     served.map(|()| ExitCode::SUCCESS)
+}
+
+/// Serves until it is cancelled; with what the set-up page has kept from the moment on that it did.
+async fn serve(
+    arguments: &ConfigFile,
+    mut config: Config,
+    listener: &std::net::TcpListener,
+    cancel: &CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        config.server.listen = listener.local_addr()?;
+        let mut service = Service::open(config).await?;
+        let setup = service.offer_setup()?;
+        if let Some(setup) = &setup {
+            print(&format!("no GitHub App is configured; set one up at {}\n", setup.link()));
+        }
+        let (stage, (progress, _)) = (cancel.child_token(), broadcast::channel(1024));
+        let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
+        let serving = Arc::new(service).serve(listener, None, progress, stage.clone());
+        let kept = async {
+            if let Some(setup) = setup {
+                tokio::select! {
+                    () = setup.kept() => stage.cancel(),
+                    () = stage.cancelled() => {}
+                }
+            }
+        };
+        let (served, ()) = tokio::join!(serving, kept);
+        served?;
+        if cancel.is_cancelled() {
+            break;
+        }
+        config = load(arguments.config.as_deref())?;
+    }
+    Ok(())
+}
+
+fn listen(address: std::net::SocketAddr) -> anyhow::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address}; set server.listen to a free address"))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// Cancels at the first signal to stop, or when the token is cancelled otherwise.

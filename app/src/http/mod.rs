@@ -3,6 +3,7 @@
 mod api;
 mod run_page;
 mod session;
+pub mod setup;
 mod verifier;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ const CONTENT_POLICY: &str =
 
 /// Everything that is served over HTTP.
 pub fn router(service: Arc<Service>, door: Door) -> Router {
+    let setup = service.setup.clone().map(setup::router).unwrap_or_default();
     let pages = Router::new()
         .route("/", get(runs_page))
         .route("/style.css", get(style))
@@ -52,8 +54,9 @@ pub fn router(service: Arc<Service>, door: Door) -> Router {
         .layer(header(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY))
         .layer(header(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(header(header::REFERRER_POLICY, "no-referrer"))
-        // After the layers above, since the page has scripts and a policy of its own.
+        // After the layers above, since these pages have policies of their own.
         .route("/verify", get(verifier::page))
+        .merge(setup)
         .merge(webhooks::receive::router(door))
         .layer(CatchPanicLayer::new())
         .layer(TraceLayer::new_for_http())
@@ -80,6 +83,12 @@ enum Fault {
     NotSignedIn,
     #[error("this came from another site; open the run's page and press the button there")]
     OtherSite,
+    #[error("open the set-up page by the link that the service printed when it started")]
+    NoSetupKey,
+    #[error(
+        "GitHub sent back an answer that does not belong to a review of this page; begin again at /setup"
+    )]
+    UnknownState,
     #[error("{0}")]
     Refused(String),
     #[error("this cannot be looked up now; try again later")]
@@ -96,8 +105,8 @@ impl IntoResponse for Fault {
     fn into_response(self) -> Response {
         let status = match &self {
             Fault::NotFound => StatusCode::NOT_FOUND,
-            Fault::NotSignedIn => StatusCode::UNAUTHORIZED,
-            Fault::OtherSite => StatusCode::FORBIDDEN,
+            Fault::NotSignedIn | Fault::NoSetupKey => StatusCode::UNAUTHORIZED,
+            Fault::OtherSite | Fault::UnknownState => StatusCode::FORBIDDEN,
             Fault::Refused(_) => StatusCode::CONFLICT,
             Fault::Unavailable(error) => {
                 tracing::error!(error = format!("{error:#}"), "a page could not be made");

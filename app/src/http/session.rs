@@ -35,12 +35,16 @@ pub async fn login(
 
 /// The account that a request's cookie names.
 pub fn account(service: &Service, headers: &HeaderMap) -> Result<Option<Account>, Fault> {
+    cookie(headers, COOKIE).map_or(Ok(None), |token| account_of(service, token))
+}
+
+/// The value of a request's cookie.
+pub fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let token = cookies.flat_map(|text| text.split(';')).find_map(|pair| {
+    cookies.flat_map(|text| text.split(';')).find_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
-        (name == COOKIE).then_some(value)
-    });
-    token.map_or(Ok(None), |token| account_of(service, token))
+        (name == wanted).then_some(value)
+    })
 }
 
 fn account_of(service: &Service, token: &str) -> Result<Option<Account>, Fault> {

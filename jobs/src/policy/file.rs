@@ -9,7 +9,7 @@ use serde_spanned::Spanned;
 use crate::check::{Check, Tool};
 use crate::digest::Digest;
 use crate::forge::Role;
-use crate::job::{AgentSpec, Guard, Limits};
+use crate::job::{AgentSpec, ForkPatch, Guard, Limits};
 
 use super::{Policy, PolicyError, Triggers, fault};
 
@@ -39,6 +39,7 @@ struct TriggersTable {
     comment: Option<bool>,
     labels: Option<Spanned<Vec<String>>>,
     failed_check_suite: Option<bool>,
+    apps: Option<Spanned<Vec<i64>>>,
     least_role: Option<Spanned<Role>>,
     author_may_ask: Option<bool>,
 }
@@ -85,6 +86,7 @@ struct GuardTable {
     least_role: Option<Spanned<Role>>,
     author_may_apply: Option<bool>,
     protected_paths: Option<Spanned<Vec<String>>>,
+    fork_patch: Option<ForkPatch>,
     authorization_hours: Option<Spanned<u64>>,
     allow_suppressions: Option<bool>,
     allow_test_changes: Option<bool>,
@@ -121,6 +123,14 @@ impl Reader<'_> {
             Some(labels) => self.names(labels, "a label")?,
             None => default.labels,
         };
+        let apps = match table.apps {
+            Some(apps) if apps.get_ref().len() > MAX_LIST || apps.get_ref().iter().any(|id| *id < 1) => {
+                return self
+                    .refuse(&apps, format!("apps is a list of at most {MAX_LIST} app ids, such as [12345]"));
+            }
+            Some(apps) => apps.into_inner(),
+            None => default.apps,
+        };
         let least_role = match table.least_role {
             Some(role) if *role.get_ref() == Role::None => {
                 return self.refuse(&role, "least_role must be read, triage, write, maintain or admin");
@@ -132,6 +142,7 @@ impl Reader<'_> {
             comment: table.comment.unwrap_or(default.comment),
             labels,
             failed_check_suite: table.failed_check_suite.unwrap_or(default.failed_check_suite),
+            apps,
             least_role,
             author_may_ask: table.author_may_ask.unwrap_or(default.author_may_ask),
         })
@@ -267,6 +278,7 @@ impl Reader<'_> {
             least_role,
             author_may_apply: table.author_may_apply.unwrap_or(default.author_may_apply),
             protected_paths,
+            fork_patch: table.fork_patch.unwrap_or(default.fork_patch),
             authorization_hours: u32::try_from(hours).expect("at most 720"),
             allow_suppressions: table.allow_suppressions.unwrap_or(default.allow_suppressions),
             allow_test_changes: table.allow_test_changes.unwrap_or(default.allow_test_changes),

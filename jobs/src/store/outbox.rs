@@ -17,6 +17,9 @@ use super::wake::Topic;
 /// After so many attempts a message is dead, unless its sender says otherwise.
 pub const MAX_ATTEMPTS: u32 = 12;
 
+/// How long a step on the way may wait before it is told.
+pub const PROGRESS_WAIT: Millis = 3_000;
+
 /// A message to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewMessage {
@@ -97,17 +100,36 @@ pub(super) async fn enqueue_in(tx: &mut Tx, message: &NewMessage, now: Millis) -
     Ok(())
 }
 
-/// Makes the run's pending check-run message, or raises its revision. A run without an address on a
-/// forge has none.
+/// Makes the run's pending check-run message, or raises its revision; it may be sent at once. A run
+/// without an address on a forge has none.
 pub(super) async fn tell_check_run(tx: &mut Tx, run: &RunId, now: Millis) -> Result<(), StoreError> {
+    tell_check_run_after(tx, run, 0, now).await
+}
+
+/// The same for a step on the way, which may wait a little: steps that follow each other fast are told as
+/// one, so that forges are not asked more often than they like.
+pub(super) async fn tell_progress(tx: &mut Tx, run: &RunId, now: Millis) -> Result<(), StoreError> {
+    tell_check_run_after(tx, run, now.saturating_add(PROGRESS_WAIT), now).await
+}
+
+/// A message that waits only by its pace is sent earlier where something asks for it; one that waits
+/// because the forge has failed keeps its time.
+async fn tell_check_run_after(
+    tx: &mut Tx,
+    run: &RunId,
+    not_before: Millis,
+    now: Millis,
+) -> Result<(), StoreError> {
     const SQL: &str = "INSERT INTO outbox
         (id, run, kind, address, body, state, not_before, created_at, updated_at)
-        SELECT $1, runs.id, 'check-run', jobs.address, $2, 'pending', 0, $3, $3
+        SELECT $1, runs.id, 'check-run', jobs.address, $2, 'pending', $5, $3, $3
         FROM runs JOIN jobs ON jobs.id = runs.job WHERE runs.id = $4 AND jobs.address IS NOT NULL
         ON CONFLICT (run) WHERE kind = 'check-run' AND state = 'pending'
-        DO UPDATE SET revision = outbox.revision + 1, updated_at = excluded.updated_at";
+        DO UPDATE SET revision = outbox.revision + 1, updated_at = excluded.updated_at,
+            not_before = CASE WHEN outbox.last_error IS NULL AND excluded.not_before < outbox.not_before
+                THEN excluded.not_before ELSE outbox.not_before END";
     let body = json(&MessageBody::CheckRun { run: run.clone() });
-    if execute!(tx, SQL, MessageId::fresh(now).as_str(), body, now, run.as_str())? > 0 {
+    if execute!(tx, SQL, MessageId::fresh(now).as_str(), body, now, run.as_str(), not_before)? > 0 {
         tx.ring(Topic::Outbox);
     }
     Ok(())

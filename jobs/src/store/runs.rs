@@ -15,7 +15,7 @@ use super::signed::Signed;
 use super::wake::Topic;
 use super::{journal, launches, outbox, receipts};
 
-pub use super::view::{by_check_run, find, list, of_commit, of_subject, view};
+pub use super::view::{by_check_run, find, list, of_commit, of_head, of_subject, view};
 
 /// A run that this worker holds while its lease lasts.
 #[derive(Clone, Debug)]
@@ -279,6 +279,7 @@ async fn change(
         WHERE id = $5 AND fence = $6";
     let row = fetch_optional!(tx, (String,), READ, run.as_str(), fence.0)?;
     let (detail,) = row.ok_or_else(|| lost(run))?;
+    let on_the_way = matches!(event, RunEvent::Enter(_));
     let state = from_json::<RunState>("a run's state", &detail)?.apply(event)?;
     let finished_at = match &state {
         RunState::Finished { .. } => Some(now),
@@ -291,7 +292,11 @@ async fn change(
         RunState::Queued | RunState::Suspended { .. } | RunState::Finished { .. } => tx.ring(Topic::Runs),
         RunState::Running { .. } => {}
     }
-    outbox::tell_check_run(tx, run, now).await
+    if on_the_way {
+        outbox::tell_progress(tx, run, now).await
+    } else {
+        outbox::tell_check_run(tx, run, now).await
+    }
 }
 
 async fn job_in(tx: &mut Tx, id: &JobId) -> Result<JobSpec, StoreError> {

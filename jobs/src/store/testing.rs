@@ -95,6 +95,7 @@ pub fn spec(origin: &str) -> JobSpec {
         base: "c".repeat(40).parse().unwrap(),
         fetch_ref: "refs/pull/5/head".to_owned(),
         push_target: PushTarget::Branch { name: "topic".to_owned() },
+        base_branch: None,
         checks: vec![Check::new("tests", Tool::CargoTest, &["cargo", "test"])],
         limits: Limits::default(),
         agent: AgentSpec::Fixers,

@@ -54,7 +54,10 @@ impl RunView {
         self.outbox.iter().rev().find_map(|message| match (&message.body, &message.state) {
             (MessageBody::CheckRun { .. }, MessageState::Sent { external_id }) => Some(external_id.as_str()),
             (
-                MessageBody::CheckRun { .. } | MessageBody::Comment { .. } | MessageBody::Push { .. },
+                MessageBody::CheckRun { .. }
+                | MessageBody::Comment { .. }
+                | MessageBody::Push { .. }
+                | MessageBody::PolicyFault { .. },
                 MessageState::Pending | MessageState::Sent { .. } | MessageState::Dead { .. },
             ) => None,
         })
@@ -139,6 +142,22 @@ pub async fn of_commit(
     let rows =
         fetch_all!(tx, Row, SQL, plain(owner), plain(name), commit.as_str(), pushed, i64::from(limit))?;
     rows.into_iter().map(summary).collect()
+}
+
+/// The newest run on a commit, whatever it is about.
+pub async fn of_head(
+    db: &Db,
+    repository: &Repository,
+    head: &CommitId,
+) -> Result<Option<RunSummary>, StoreError> {
+    const SQL: &str = summaries!(
+        "WHERE jobs.forge = $1 AND jobs.owner = $2 AND jobs.name = $3 AND jobs.head = $4
+         ORDER BY runs.created_at DESC, runs.id DESC LIMIT 1"
+    );
+    let (owner, name) = (plain(&repository.owner), plain(&repository.name));
+    let mut tx = db.read().await?;
+    let row = fetch_optional!(tx, Row, SQL, repository.forge.name(), owner, name, head.as_str())?;
+    row.map(summary).transpose()
 }
 
 /// The run that a check run of the forge belongs to.

@@ -197,6 +197,7 @@ pub async fn queued(sandbox: &Arc<Embedded>, project: &Crate, asked: Asked) -> (
         base: taken.commit.clone(),
         fetch_ref: "refs/pull/1/head".to_owned(),
         push_target: PushTarget::Branch { name: "topic".to_owned() },
+        base_branch: None,
         checks: asked.checks,
         limits: asked.limits,
         agent,

@@ -24,12 +24,19 @@ pub(super) struct Key {
 
 pub(super) fn key() -> &'static Key {
     static KEY: OnceLock<Key> = OnceLock::new();
-    KEY.get_or_init(|| {
-        let pair = KeyPair::generate(KeySize::Rsa2048).expect("the machine has randomness");
-        let private: Pkcs8V1Der = pair.as_der().expect("a fresh key has a PKCS#8 form");
-        let public: PublicKeyX509Der = pair.public_key().as_der().expect("a fresh key has an X.509 form");
-        Key { private: pem("PRIVATE KEY", private.as_ref()), public: pem("PUBLIC KEY", public.as_ref()) }
-    })
+    KEY.get_or_init(make_key)
+}
+
+/// The private key of some other app, in PEM form.
+pub fn other_key() -> String {
+    make_key().private
+}
+
+fn make_key() -> Key {
+    let pair = KeyPair::generate(KeySize::Rsa2048).expect("the machine has randomness");
+    let private: Pkcs8V1Der = pair.as_der().expect("a fresh key has a PKCS#8 form");
+    let public: PublicKeyX509Der = pair.public_key().as_der().expect("a fresh key has an X.509 form");
+    Key { private: pem("PRIVATE KEY", private.as_ref()), public: pem("PUBLIC KEY", public.as_ref()) }
 }
 
 fn pem(label: &str, der: &[u8]) -> String {
@@ -67,6 +74,39 @@ pub(super) fn check_app(shared: &Shared, bearer: Option<&str>) -> Result<(), Rep
         (Some(_), Some(_)) => Ok(()),
         _ => Err(refuse("Missing claims")),
     }
+}
+
+/// The app, as its settings on GitHub have it: permissions and events.
+pub(super) fn show_app(shared: &Shared) -> Reply {
+    let state = shared.state();
+    let permissions = state.app_permissions.iter().map(|(name, level)| (name, level.name()));
+    Reply::json(
+        200,
+        json!({
+            "id": APP_ID,
+            "slug": "whipstitch-test",
+            "name": "Whipstitch test",
+            "permissions": permissions.collect::<BTreeMap<_, _>>(),
+            "events": state.app_events,
+            "installations_count": state.installations.len(),
+        }),
+    )
+}
+
+/// Where the app is installed, and what each owner has granted.
+pub(super) fn list_installations(shared: &Shared) -> Reply {
+    let state = shared.state();
+    let shown = state.installations.iter().map(|(id, installation)| {
+        let granted = installation.permissions.iter().map(|(name, level)| (name, level.name()));
+        json!({
+            "id": id,
+            "account": { "login": installation.account, "type": "Organization" },
+            "app_id": APP_ID,
+            "permissions": granted.collect::<BTreeMap<_, _>>(),
+            "suspended_at": Value::Null,
+        })
+    });
+    Reply::json(200, shown.collect())
 }
 
 /// Mints an installation token for the repositories and permissions that the body names.

@@ -16,11 +16,13 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Reply> {
     match (call.method, call.rest.as_slice()) {
         ("GET", []) => Ok(Reply::json(200, show_repository(&state, &call.repository)?)),
         ("GET", ["collaborators", login, "permission"]) => permission(&mut state, call, login),
-        ("GET", ["pulls", number]) => {
-            let number = number.parse().map_err(|_| missing())?;
-            Ok(Reply::json(200, show_pull(&mut state, &call.repository, number)?))
-        }
         ("GET", ["contents", path @ ..]) => contents(found(&state, call)?, call, &path.join("/")),
+        ("GET", ["issues", number]) => {
+            let number: i64 = number.parse().map_err(|_| missing())?;
+            let issue = found(&state, call)?.issues.get(&number).ok_or_else(missing)?;
+            let shown = if issue.open { "open" } else { "closed" };
+            Ok(Reply::json(200, json!({ "number": number, "title": issue.title, "state": shown })))
+        }
         ("GET", ["issues", number, "comments"]) => {
             let number: i64 = number.parse().map_err(|_| missing())?;
             let shown: Vec<Comment> = found(&state, call)?
@@ -102,6 +104,7 @@ pub(super) fn show_pull(state: &mut State, full: &str, number: i64) -> Result<Va
         "number": number,
         "state": if pull.open { "open" } else { "closed" },
         "title": pull.title,
+        "body": pull.body,
         "user": author,
         "maintainer_can_modify": pull.maintainer_can_modify,
         "head": { "ref": pull.head_branch, "sha": head, "repo": head_repository },

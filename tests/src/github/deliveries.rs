@@ -35,6 +35,23 @@ impl Delivery {
     }
 }
 
+/// What happened to a check suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Suite<'a> {
+    /// `requested`, `rerequested`, `completed`.
+    pub action: &'a str,
+    /// The app that it belongs to.
+    pub app: i64,
+    pub conclusion: Option<&'a str>,
+}
+
+/// Where in a review something is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReviewPart {
+    Summary,
+    Line,
+}
+
 /// What the receiver answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
@@ -84,6 +101,105 @@ impl SimulatedGitHub {
         payload["pull_request"] = show_pull(&mut state, repository, number)
             .map_err(|reply| anyhow::anyhow!("no pull request {number}: {}", reply.body))?;
         Ok(self.keep(&mut state, "pull_request", &payload))
+    }
+
+    /// A person puts a label on a pull request or issue; the webhook is made but not sent.
+    pub fn label(&self, repository: &str, number: i64, login: &str, label: &str) -> Result<Delivery> {
+        let mut state = self.shared.state();
+        let mut payload = payload(&mut state, repository, login, "labeled")?;
+        payload["label"] = json!({ "id": state.new_id(), "name": label });
+        let found = state.repositories.get(repository).context("no such repository")?;
+        let event = if found.pulls.contains_key(&number) {
+            payload["number"] = json!(number);
+            payload["pull_request"] = show_pull(&mut state, repository, number)
+                .map_err(|reply| anyhow::anyhow!("no pull request {number}: {}", reply.body))?;
+            "pull_request"
+        } else {
+            payload["issue"] = issue(&mut state, repository, number)?;
+            "issues"
+        };
+        Ok(self.keep(&mut state, event, &payload))
+    }
+
+    /// Something happened to a check suite on the head of a pull request; `app` is whose it is. The
+    /// webhook is made but not sent.
+    pub fn check_suite(
+        &self,
+        repository: &str,
+        number: i64,
+        login: &str,
+        suite: Suite<'_>,
+    ) -> Result<Delivery> {
+        let mut state = self.shared.state();
+        let mut payload = payload(&mut state, repository, login, suite.action)?;
+        let pull = show_pull(&mut state, repository, number)
+            .map_err(|reply| anyhow::anyhow!("no pull request {number}: {}", reply.body))?;
+        // GitHub names no pull request of a fork here.
+        let own = pull["head"]["repo"]["id"] == pull["base"]["repo"]["id"];
+        let named = if own { json!([{ "number": number }]) } else { json!([]) };
+        payload["check_suite"] = json!({
+            "id": state.new_id(),
+            "head_sha": pull["head"]["sha"],
+            "status": if suite.conclusion.is_some() { "completed" } else { "queued" },
+            "conclusion": suite.conclusion,
+            "pull_requests": named,
+            "app": { "id": suite.app },
+        });
+        Ok(self.keep(&mut state, "check_suite", &payload))
+    }
+
+    /// A person writes in a review: in its summary, or on a line. The webhook is made but not sent.
+    pub fn review(
+        &self,
+        repository: &str,
+        number: i64,
+        login: &str,
+        on: ReviewPart,
+        body: &str,
+    ) -> Result<Delivery> {
+        let mut state = self.shared.state();
+        let (action, event, member) = match on {
+            ReviewPart::Summary => ("submitted", "pull_request_review", "review"),
+            ReviewPart::Line => ("created", "pull_request_review_comment", "comment"),
+        };
+        let mut payload = payload(&mut state, repository, login, action)?;
+        payload["pull_request"] = show_pull(&mut state, repository, number)
+            .map_err(|reply| anyhow::anyhow!("no pull request {number}: {}", reply.body))?;
+        payload[member] = json!({
+            "id": state.new_id(), "body": body,
+            "user": { "login": login, "id": state.user(login), "type": "User" },
+        });
+        Ok(self.keep(&mut state, event, &payload))
+    }
+
+    /// A branch moved; the webhook is made but not sent.
+    pub fn push_event(&self, repository: &str, login: &str, branch: &str) -> Result<Delivery> {
+        let mut state = self.shared.state();
+        let mut payload = payload(&mut state, repository, login, "")?;
+        payload.as_object_mut().context("a payload is an object")?.remove("action");
+        payload["ref"] = json!(format!("refs/heads/{branch}"));
+        Ok(self.keep(&mut state, "push", &payload))
+    }
+
+    /// The owner takes the app from a repository, or from everywhere; the webhook is made but not sent.
+    pub fn take_away(&self, repository: Option<&str>) -> Delivery {
+        let mut state = self.shared.state();
+        let installation = json!({ "id": INSTALLATION });
+        let sender = json!({ "login": "octocat", "id": state.user("octocat"), "type": "User" });
+        let (event, payload) = match repository {
+            Some(full) => (
+                "installation_repositories",
+                json!({
+                    "action": "removed", "installation": installation, "sender": sender,
+                    "repositories_removed": [{ "full_name": full }],
+                }),
+            ),
+            None => (
+                "installation",
+                json!({ "action": "deleted", "installation": installation, "sender": sender }),
+            ),
+        };
+        self.keep(&mut state, event, &payload)
     }
 
     /// A webhook with any payload; it is made but not sent.
@@ -152,7 +268,7 @@ fn issue(state: &mut State, repository: &str, number: i64) -> Result<Value> {
         );
     }
     let title = found.issues.get(&number).context("no such issue or pull request")?;
-    Ok(json!({ "number": number, "state": "open", "title": title }))
+    Ok(json!({ "number": number, "state": "open", "title": title.title }))
 }
 
 /// `GET app/hook/deliveries`, one delivery, and a new attempt.

@@ -10,7 +10,9 @@ mod contract;
 mod conversation;
 mod deliveries;
 mod git_http;
+mod manifest;
 mod objects;
+mod pulls;
 mod seed;
 mod server;
 mod state;
@@ -23,10 +25,11 @@ use jobs::clock::Clock;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-pub use deliveries::{Delivered, Delivery};
+pub use access::other_key;
+pub use deliveries::{Delivered, Delivery, ReviewPart, Suite};
 pub use seed::HEAD_BRANCH;
 pub use server::{Answered, Failure, Fault};
-pub use state::{CheckRun, Comment, Level, Recorded};
+pub use state::{CheckRun, Comment, Level, Recorded, Review};
 
 use state::State;
 
@@ -111,6 +114,12 @@ impl SimulatedGitHub {
     /// Fails requests from now on; see [`Fault`].
     pub fn fail(&self, fault: Fault) {
         self.shared.state().faults.push(fault);
+    }
+
+    /// The next answer is the last of the primary rate limit, which is renewed after so many seconds.
+    pub fn spend_rate_limit(&self, seconds: i64) {
+        let until = self.shared.now().div_euclid(1000) + seconds;
+        self.shared.state().limit_spent_until = Some(until);
     }
 
     /// Faults that did not happen yet.

@@ -24,6 +24,7 @@ pub(super) fn answer(call: &Call<'_>) -> Result<Reply, Reply> {
         }
         ("GET", ["git", "trees", id]) => show_tree(&git, id),
         ("GET", ["git", "ref", name @ ..]) => show_ref(&git, &format!("refs/{}", name.join("/"))),
+        ("POST", ["git", "refs"]) => make_ref(call, &git),
         ("PATCH", ["git", "refs", name @ ..]) => move_ref(call, &git, &name.join("/")),
         _ => Err(missing()),
     }
@@ -116,6 +117,32 @@ fn show_tree(git: &BareRepository, id: &str) -> Result<Reply, Reply> {
 fn show_ref(git: &BareRepository, name: &str) -> Result<Reply, Reply> {
     let sha = git.resolve(name)?.ok_or_else(missing)?;
     Ok(Reply::json(200, json!({ "ref": name, "object": { "type": "commit", "sha": sha } })))
+}
+
+/// `POST git/refs`: a name that is free, a commit that is there, and workflow files only with their own
+/// permission.
+fn make_ref(call: &Call<'_>, git: &BareRepository) -> Result<Reply, Reply> {
+    let text = |name: &str| call.body[name].as_str().unwrap_or_default();
+    let (full, new) = (text("ref"), text("sha"));
+    if !full.starts_with("refs/") || full.split('/').count() < 3 {
+        return Err(Reply::error(
+            422,
+            "Reference name must start with 'refs/' and have at least two slashes",
+        ));
+    }
+    if git.kind(new)?.as_deref() != Some("commit") {
+        return Err(Reply::error(422, "Object does not exist"));
+    }
+    if git.resolve(full)?.is_some() {
+        return Err(Reply::error(422, "Reference already exists"));
+    }
+    let main = git.resolve("refs/heads/main")?.ok_or_else(missing)?;
+    let workflows = git.changed_paths(&main, new)?.iter().any(|path| path.starts_with(".github/workflows/"));
+    if workflows && call.token.permissions.get("workflows") != Some(&Level::Write) {
+        return Err(Reply::error(403, "Resource not accessible by integration"));
+    }
+    git.update_ref(full, new)?;
+    Ok(Reply::json(201, json!({ "ref": full, "object": { "type": "commit", "sha": new } })))
 }
 
 /// `PATCH git/refs/{name}`: only forwards unless forced, never a protected branch, and workflow files

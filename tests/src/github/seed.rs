@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result};
 
 use super::access::set;
-use super::state::{Installation, Level, Pull, Repository, State, Visibility};
+use super::state::{Installation, Issue, Level, Pull, Repository, State, Visibility, granted};
 use super::{INSTALLATION, SimulatedGitHub};
 use crate::git::BareRepository;
 
@@ -20,16 +20,7 @@ impl SimulatedGitHub {
         let (owner, _) = full.split_once('/').context("a repository is owner/name")?;
         let installation = state.installations.entry(INSTALLATION).or_insert_with(|| Installation {
             account: owner.to_owned(),
-            permissions: BTreeMap::from(
-                [
-                    ("metadata", Level::Read),
-                    ("contents", Level::Write),
-                    ("checks", Level::Write),
-                    ("pull_requests", Level::Write),
-                    ("issues", Level::Write),
-                ]
-                .map(|(name, level)| (name.to_owned(), level)),
-            ),
+            permissions: granted(),
             repositories: BTreeSet::new(),
         });
         installation.repositories.insert(full.to_owned());
@@ -79,6 +70,7 @@ impl SimulatedGitHub {
             head_branch: HEAD_BRANCH.to_owned(),
             base_branch: "main".to_owned(),
             maintainer_can_modify: head != repository,
+            body: String::new(),
         };
         base.pulls.insert(number, pull);
         state.follow_branches()?;
@@ -90,8 +82,16 @@ impl SimulatedGitHub {
         let mut state = self.shared.state();
         let found = state.repositories.get_mut(repository).context("no such repository")?;
         let number = found.pulls.keys().chain(found.issues.keys()).max().copied().unwrap_or(0) + 1;
-        found.issues.insert(number, title.to_owned());
+        found.issues.insert(number, Issue { title: title.to_owned(), open: true });
         Ok(number)
+    }
+
+    /// Closes an issue.
+    pub fn close_issue(&self, repository: &str, number: i64) -> Result<()> {
+        let mut state = self.shared.state();
+        let found = state.repositories.get_mut(repository).context("no such repository")?;
+        found.issues.get_mut(&number).context("no such issue")?.open = false;
+        Ok(())
     }
 
     /// A new commit on a branch, as its owner pushes it.
@@ -144,6 +144,24 @@ impl SimulatedGitHub {
         Ok(())
     }
 
+    /// Takes a permission from the app and its installations, or gives it.
+    pub fn grant(&self, permission: &str, level: Option<Level>) {
+        let mut state = self.shared.state();
+        let state = &mut *state;
+        let held = state.installations.values_mut().map(|installation| &mut installation.permissions);
+        for permissions in held.chain([&mut state.app_permissions]) {
+            match level {
+                Some(level) => permissions.insert(permission.to_owned(), level),
+                None => permissions.remove(permission),
+            };
+        }
+    }
+
+    /// Has the app not listen to an event any more.
+    pub fn unsubscribe(&self, event: &str) {
+        self.shared.state().app_events.remove(event);
+    }
+
     fn change_pull(&self, repository: &str, number: i64, change: impl FnOnce(&mut Pull)) -> Result<()> {
         let mut state = self.shared.state();
         let found = state.repositories.get_mut(repository).context("no such repository")?;
@@ -191,6 +209,7 @@ fn add_repository(
         roles: BTreeMap::new(),
         pulls: BTreeMap::new(),
         issues: BTreeMap::new(),
+        reviews: Vec::new(),
         comments: Vec::new(),
         check_runs: Vec::new(),
         protected: set(&[]),

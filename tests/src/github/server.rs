@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::state::{Recorded, Token};
-use super::{Shared, access, checks, conversation, deliveries, git_http, objects};
+use super::{Shared, access, checks, conversation, deliveries, git_http, manifest, objects, pulls};
 
 /// Bodies of requests are small; a blob of a patch is the largest.
 const MAX_BODY: usize = 32 << 20;
@@ -164,6 +164,7 @@ async fn answer(Shares(shared): Shares<Arc<Shared>>, request: Request) -> Respon
     }
     let credential = credential(&parts.headers);
     let response = match api {
+        None if manifest::is_page(parts.uri.path()) => manifest::page(&shared, &parts, &bytes),
         None => git_http::answer(&shared, &parts, bytes, credential.as_deref()).await,
         Some(path) => {
             let method = parts.method.as_str().to_owned();
@@ -208,13 +209,14 @@ fn credential(headers: &HeaderMap) -> Option<String> {
 
 fn respond(shared: &Shared, reply: Reply) -> Response {
     let seconds = shared.now().div_euclid(1000);
+    let spent = shared.state().limit_spent_until.filter(|until| *until > seconds);
     let mut builder = Response::builder()
         .status(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
         .header(header::CONTENT_TYPE, "application/json; charset=utf-8")
         .header(header::DATE, http_date(seconds))
         .header("x-ratelimit-limit", "5000")
-        .header("x-ratelimit-remaining", "4999")
-        .header("x-ratelimit-reset", (seconds + 3_600).to_string());
+        .header("x-ratelimit-remaining", if spent.is_some() { "0" } else { "4999" })
+        .header("x-ratelimit-reset", spent.unwrap_or(seconds + 3_600).to_string());
     let headers = builder.headers_mut().expect("the status and headers above are valid");
     for (name, value) in reply.headers {
         headers.insert(name, value.parse().expect("replies carry plain headers"));
@@ -270,6 +272,7 @@ impl Asked<'_> {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         match (self.method, parts.as_slice()) {
             ("GET", ["rate_limit"]) => Ok(Reply::json(200, json!({ "resources": {} }))),
+            ("POST", ["app-manifests", code, "conversions"]) => manifest::convert(self.shared, code),
             (_, ["app", rest @ ..]) => {
                 access::check_app(self.shared, self.credential)?;
                 self.as_app(rest)
@@ -284,10 +287,8 @@ impl Asked<'_> {
 
     fn as_app(&self, rest: &[&str]) -> Result<Reply, Reply> {
         match (self.method, rest) {
-            ("GET", []) => Ok(Reply::json(
-                200,
-                json!({ "id": super::APP_ID, "slug": "whipstitch-test", "name": "Whipstitch test" }),
-            )),
+            ("GET", []) => Ok(access::show_app(self.shared)),
+            ("GET", ["installations"]) => Ok(access::list_installations(self.shared)),
             ("POST", ["installations", id, "access_tokens"]) => {
                 let id = id.parse().map_err(|_| Reply::error(404, "Not Found"))?;
                 access::mint(self.shared, id, self.body)
@@ -301,7 +302,13 @@ impl Asked<'_> {
 
     fn in_repository(&self, repository: String, rest: &[&str], token: &Token) -> Result<Reply, Reply> {
         let public = {
-            let state = self.shared.state();
+            let mut state = self.shared.state();
+            let now = self.shared.now().div_euclid(1000);
+            if state.limit_spent_until.is_some_and(|until| until > now)
+                && std::mem::replace(&mut state.limit_answered, true)
+            {
+                return Err(Reply::error(403, "API rate limit exceeded for installation."));
+            }
             let found = state.repositories.get(&repository).ok_or_else(|| Reply::error(404, "Not Found"))?;
             if found.archived && self.method != "GET" {
                 return Err(Reply::error(403, "Repository was archived so is read-only."));
@@ -322,6 +329,7 @@ impl Asked<'_> {
             Some(&"check-runs") => checks::answer(&call),
             Some(&"commits") => checks::list(&call),
             Some(&"git") => objects::answer(&call),
+            Some(&"pulls") => pulls::answer(&call),
             _ => conversation::answer(&call),
         }
     }

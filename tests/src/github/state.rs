@@ -19,9 +19,21 @@ pub(super) struct State {
     /// By `owner/name`.
     pub repositories: BTreeMap<String, Repository>,
     pub faults: Vec<Fault>,
+    /// Until when, in seconds since 1970, nothing is left of the rate limit.
+    pub limit_spent_until: Option<i64>,
+    /// Whether the last request of that limit was answered.
+    pub limit_answered: bool,
     pub requests: Vec<Recorded>,
     pub deliveries: VecDeque<Delivery>,
     pub webhook: Option<url::Url>,
+    /// Manifests of apps that were made, by the code that was not changed yet.
+    pub manifests: BTreeMap<String, Value>,
+    /// The manifest of the app that was handed out.
+    pub manifest: Option<Value>,
+    /// What the app asks of its installations.
+    pub app_permissions: BTreeMap<String, Level>,
+    /// What the app listens to.
+    pub app_events: BTreeSet<String>,
 }
 
 impl State {
@@ -35,9 +47,15 @@ impl State {
             tokens: BTreeMap::new(),
             repositories: BTreeMap::new(),
             faults: Vec::new(),
+            limit_spent_until: None,
+            limit_answered: false,
             requests: Vec::new(),
             deliveries: VecDeque::new(),
             webhook: None,
+            manifests: BTreeMap::new(),
+            manifest: None,
+            app_permissions: granted(),
+            app_events: EVENTS.into_iter().map(str::to_owned).collect(),
         })
     }
 
@@ -56,6 +74,30 @@ impl State {
         id
     }
 }
+
+/// The app's permissions in every story.
+pub(super) fn granted() -> BTreeMap<String, Level> {
+    let levels = [
+        ("metadata", Level::Read),
+        ("contents", Level::Write),
+        ("checks", Level::Write),
+        ("pull_requests", Level::Write),
+        ("issues", Level::Write),
+    ];
+    levels.map(|(name, level)| (name.to_owned(), level)).into()
+}
+
+/// The app's events in every story.
+const EVENTS: [&str; 8] = [
+    "check_run",
+    "check_suite",
+    "issue_comment",
+    "issues",
+    "pull_request",
+    "pull_request_review",
+    "pull_request_review_comment",
+    "push",
+];
 
 /// Where the app is installed, and what it was granted there.
 pub(super) struct Installation {
@@ -107,7 +149,8 @@ pub(super) struct Repository {
     /// `role_name` by login.
     pub roles: BTreeMap<String, String>,
     pub pulls: BTreeMap<i64, Pull>,
-    pub issues: BTreeMap<i64, String>,
+    pub issues: BTreeMap<i64, Issue>,
+    pub reviews: Vec<Review>,
     pub comments: Vec<Comment>,
     pub check_runs: Vec<CheckRun>,
     pub protected: BTreeSet<String>,
@@ -132,6 +175,24 @@ pub(super) struct Pull {
     pub head_branch: String,
     pub base_branch: String,
     pub maintainer_can_modify: bool,
+    pub body: String,
+}
+
+/// An issue.
+#[derive(Clone, Debug)]
+pub(super) struct Issue {
+    pub title: String,
+    pub open: bool,
+}
+
+/// A review of a pull request by the app.
+#[derive(Clone, Debug)]
+pub struct Review {
+    pub id: i64,
+    pub number: i64,
+    pub body: String,
+    /// As they were sent.
+    pub comments: Vec<Value>,
 }
 
 /// A comment on an issue or pull request.

@@ -23,7 +23,7 @@ async fn fix_ends_in_a_verified_patch_that_waits_and_nothing_is_pushed() {
         world.settle().await;
         assert_eq!(world.check_on(&head).state, "in_progress");
         work.enter(Phase::Verify).await;
-        world.settle().await;
+        world.wait(4_000).await;
         assert_eq!(world.check_on(&head).title, "Runs the checks (5 of 6)");
         let run = work.finish(Script::repaired()).await;
         world.settle().await;

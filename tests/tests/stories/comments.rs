@@ -2,7 +2,7 @@
 
 use e2e::github::{Answered, Failure, Fault};
 use e2e::scripted::Script;
-use e2e::story::{FULL, On, Post, World, each_forge};
+use e2e::story::{On, Post, World, each_forge};
 use jobs::digest::Digest;
 use jobs::forge::Role;
 use serde_json::{Value, json};
@@ -183,16 +183,6 @@ async fn c10_more_commands_than_a_comment_may_hold_do_nothing() {
         assert!(world.reply().contains("nothing was started"), "{}", world.reply());
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_faulty_policy_is_told_with_its_line_and_column() {
-    let world = World::new(On::GitHub).await.unwrap();
-    let files = [(".github/whipstitch.toml", Some("[limits]\nmax_iterations = \"five\"\n"))];
-    world.github().push_files(FULL, "main", &files).unwrap();
-    world.say("ada", "/whipstitch fix").await;
-    assert!(world.reply().contains(".github/whipstitch.toml:2:"), "{}", world.reply());
-    assert!(world.runs().await.is_empty());
 }
 
 fn body(post: &Post) -> Value {

@@ -229,7 +229,7 @@ async fn d9_a_job_is_about_the_head_of_now_and_a_closed_pull_request_gets_none()
         assert_eq!(world.runs().await[0].halt, None);
         let closed = world.close();
         world.say("ada", "/whipstitch verify").await;
-        assert!(world.reply().contains("the pull request is closed"), "{}", world.reply());
+        assert!(world.reply().contains("it is closed"), "{}", world.reply());
         world.deliver(&closed).await;
         world.deliver(&late.under_a_fresh_id()).await;
         let halt = world.runs().await[0].halt.clone().expect("it was asked to stop");

@@ -4,7 +4,7 @@ use e2e::github::{Answered, Failure, Fault, SimulatedGitHub};
 use e2e::scripted::Script;
 use e2e::story::{FULL, On, START, World};
 use jobs::clock::ManualClock;
-use jobs::run::{Failure as RunFailure, Outcome};
+use jobs::run::{Failure as RunFailure, Outcome, Phase};
 use webhooks::forge::MAX_TEXT_BYTES;
 
 fn failed() -> Outcome {
@@ -195,4 +195,58 @@ async fn a_report_that_the_forge_refuses_for_good_is_dead_and_can_be_seen() {
     world.run(Script::Clean).await;
     world.settle().await;
     assert_eq!(world.check_on(&world.head()).state, "success");
+}
+
+#[tokio::test]
+async fn phases_that_follow_each_other_fast_are_told_as_one_and_the_end_at_once() {
+    let world = World::new(On::GitHub).await.unwrap();
+    world.say("ada", "/whipstitch fix").await;
+    let work = world.start().await;
+    world.settle().await;
+    let updates = |world: &World| world.github().check_runs(FULL, &world.head())[0].updates;
+    let before = updates(&world);
+    for phase in [Phase::Bootstrap, Phase::Navigate, Phase::Edit] {
+        work.enter(phase).await;
+        world.settle().await;
+    }
+    assert_eq!(updates(&world), before, "steps wait for their pace");
+    world.wait(4_000).await;
+    assert_eq!(updates(&world), before + 1);
+    assert!(world.check_on(&world.head()).title.starts_with("Edits"), "the last of them is told");
+    work.enter(Phase::Verify).await;
+    work.finish(Script::Clean).await;
+    world.settle().await;
+    assert_eq!(world.check_on(&world.head()).state, "success", "the end does not wait");
+}
+
+#[tokio::test]
+async fn r6_an_installation_that_is_limited_is_left_alone_by_everybody_for_growing_times() {
+    let world = World::new(On::GitHub).await.unwrap();
+    fail(&world, "POST", "/check-runs", 2, Failure::Answer(Answered::secondary_limit(None)));
+    world.say("ada", "/whipstitch fix").await;
+    let asked = world.github().requests().len();
+    world.say("grace", "/whipstitch help").await;
+    world.wait(59_000).await;
+    assert_eq!(world.github().requests().len(), asked, "nobody asks before the time is over");
+    // The second limit in a row waits twice as long.
+    world.wait(2_000).await;
+    let asked = world.github().requests().len();
+    world.wait(118_000).await;
+    assert_eq!(world.github().requests().len(), asked);
+    world.wait(10_000).await;
+    assert_eq!(world.check_on(&world.head()).state, "queued");
+    assert_eq!(world.replies().len(), 1);
+}
+
+#[tokio::test]
+async fn a_spent_primary_limit_is_waited_for_without_a_refused_request() {
+    let world = World::new(On::GitHub).await.unwrap();
+    world.github().spend_rate_limit(600);
+    world.say("ada", "/whipstitch fix").await;
+    world.wait(590_000).await;
+    assert!(world.checks_on(&world.head()).is_empty());
+    world.wait(60_000).await;
+    assert_eq!(world.check_on(&world.head()).state, "queued");
+    let refused = world.github().requests().into_iter().filter(|request| request.status == 403);
+    assert_eq!(refused.count(), 0, "GitHub never had to refuse");
 }

@@ -2,7 +2,7 @@
 
 use jobs::digest::Digest;
 use jobs::event::{CheckActionEvent, PullRequestChange, SenderKind};
-use jobs::forge::{PullRequestState, Repository, Role, Subject};
+use jobs::forge::{Account, PullRequestState, Repository, Role, Subject};
 use jobs::id::RunId;
 use jobs::job::Goal;
 use jobs::run::{HaltReason, Outcome, RunState};
@@ -11,8 +11,9 @@ use jobs::store::runs::{self, HaltRequest};
 use jobs::store::{Decision, RunSummary, StoreError, outbox};
 
 use super::commands::{self, Done, is_unfinished, latest};
-use super::work::{Context, Decided, Trouble, asked, comment};
-use super::{Asked, Wish, reply};
+use super::request::request;
+use super::work::{Context, Decided, Trouble, asked, comment, policy_fault};
+use super::{Asked, Trigger, Wish, reply};
 use crate::authorize::Refusal;
 
 /// What the buttons of a check run are called.
@@ -60,7 +61,7 @@ pub(super) async fn click(
     let done = match button {
         Button::Apply => commands::authorize(cx, &run.id, repository, actor, &origin).await?,
         Button::Reject => commands::decline(cx, &run.id, repository, actor, &origin).await?,
-        Button::Rerun => rerun(cx, event, &run).await?,
+        Button::Rerun => request(cx, rerun(&event.sender, &run)).await?,
         Button::Cancel => cancel(cx, event, &run).await?,
     };
     Ok(match done {
@@ -69,6 +70,12 @@ pub(super) async fn click(
         }
         Done::Handled { what, .. } => Decided::handled(what),
         Done::Refused { why } => refusal(event, &run, button.identifier(), why),
+        Done::PolicyFault { head, fault } => {
+            let said = Decided::handled(fault.to_string());
+            let message = policy_fault(repository, &run.job.subject, head, fault);
+            outbox::enqueue(&cx.db, &message, cx.clock.now()).await?;
+            said
+        }
     })
 }
 
@@ -96,7 +103,7 @@ fn is_same(one: &Repository, other: &Repository) -> bool {
 
 fn refusal(event: &CheckActionEvent, run: &RunSummary, verb: &'static str, why: String) -> Decided {
     let answer = reply::refused(&event.sender.login, &[(verb, why.clone())]);
-    let message = comment(&run.job.repository, &run.job.subject, None, answer);
+    let message = comment(&run.job.repository, &run.job.subject, answer);
     Decided { decision: Decision::Refuse { why }, message: Some(message) }
 }
 
@@ -111,24 +118,23 @@ async fn origin(
     Ok(format!("{forge}/check-action/{}/{}", event.check_run_id, Digest::of(body).short()))
 }
 
-async fn rerun(cx: &Context, event: &CheckActionEvent, run: &RunSummary) -> Result<Done, Trouble> {
-    let Subject::PullRequest { number } = run.job.subject else {
-        return Ok(Done::Refused { why: "runs are for pull requests".to_owned() });
-    };
+/// The same again, as somebody else may wish it.
+pub(super) fn rerun(actor: &Account, run: &RunSummary) -> Asked {
     let wish = match run.job.goal {
         Goal::Verify => Wish::Verify,
         Goal::Repair => Wish::Fix,
     };
-    let asked = Asked {
+    Asked {
         wish,
+        trigger: Trigger::Rerun,
         repository: run.job.repository.clone(),
-        number,
-        actor: event.sender.clone(),
+        subject: run.job.subject.clone(),
+        actor: actor.clone(),
+        app: None,
         // Each run is run again once; its successor has a button of its own.
         origin: format!("rerun/{}", run.id),
         text: Digest::of("rerun"),
-    };
-    commands::request(cx, asked).await
+    }
 }
 
 async fn cancel(cx: &Context, event: &CheckActionEvent, run: &RunSummary) -> Result<Done, Trouble> {

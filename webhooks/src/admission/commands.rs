@@ -2,20 +2,21 @@
 
 use jobs::digest::Digest;
 use jobs::event::{CommentEvent, SenderKind};
-use jobs::forge::{Account, PullRequest, Repository, Role, Subject};
-use jobs::id::RunId;
+use jobs::forge::{Account, Repository, Role, Subject};
+use jobs::id::{CommitId, RunId};
 use jobs::job::JobSpec;
+use jobs::policy::PolicyError;
 use jobs::run::{HaltReason, RunState};
 use jobs::store::deliveries::ClaimedDelivery;
 use jobs::store::runs::{self, HaltRequest};
-use jobs::store::{Accepted, Decision, RunSummary, StoreError, accept};
+use jobs::store::{Accepted, Decision, RunSummary, StoreError, accept, outbox};
 
-use super::base::{self, BaseError};
 use super::flood::Flow;
-use super::work::{Context, Decided, Trouble, asked, comment};
-use super::{Admission, Asked, Found, Wish, admit, reply};
+use super::request::request;
+use super::work::{Context, Decided, Trouble, answer_to, asked, policy_fault};
+use super::{Asked, Trigger, Wish, reply};
 use crate::authorize::{self, Refusal};
-use crate::command::{self, Command};
+use crate::command::{self, Command, Fault};
 use crate::offer;
 
 /// Runs of one pull request that a command looks at.
@@ -23,9 +24,22 @@ const LATEST: u32 = 20;
 
 /// What became of one command.
 pub(super) enum Done {
-    Admitted { spec: Box<JobSpec>, semantic_key: String },
-    Handled { what: String, answer: Option<String> },
-    Refused { why: String },
+    Admitted {
+        spec: Box<JobSpec>,
+        semantic_key: String,
+    },
+    Handled {
+        what: String,
+        answer: Option<String>,
+    },
+    Refused {
+        why: String,
+    },
+    /// The base branch's policy cannot be read; that is said on `head`.
+    PolicyFault {
+        head: CommitId,
+        fault: PolicyError,
+    },
 }
 
 impl Done {
@@ -44,13 +58,13 @@ pub(super) async fn decide(
     claimed: &ClaimedDelivery,
     event: &CommentEvent,
 ) -> Result<Decided, Trouble> {
-    match event.sender_kind {
-        SenderKind::Person => {}
-        SenderKind::Bot => return Ok(Decided::ignored("bots do not command")),
-    }
     let commands = command::parse(&event.body);
     if matches!(&commands, Ok(commands) if commands.is_empty()) {
         return Ok(Decided::ignored("the comment holds no command"));
+    }
+    match event.sender_kind {
+        SenderKind::Person => {}
+        SenderKind::Bot => return by_app(cx, event, commands).await,
     }
     let login = &event.sender.login;
     // A delivery that waited for its forge was counted when it was first looked at.
@@ -67,8 +81,37 @@ pub(super) async fn decide(
     }
 }
 
+/// An app may ask for a run where the base branch's policy lists it, and for nothing else. It is never
+/// answered, so that no two apps can talk to each other for ever.
+async fn by_app(
+    cx: &Context,
+    event: &CommentEvent,
+    commands: Result<Vec<Command>, Fault>,
+) -> Result<Decided, Trouble> {
+    let ignored = || Ok(Decided::ignored("bots do not command"));
+    let Some(_) = event.app else { return ignored() };
+    let wish = match commands.as_deref() {
+        Ok([Command::Fix]) => Wish::Fix,
+        Ok([Command::Try]) => Wish::Try,
+        Ok([Command::Verify]) => Wish::Verify,
+        Ok(_) | Err(_) => return ignored(),
+    };
+    match cx.flood().count(&event.repository, &event.sender, cx.clock.now()) {
+        Flow::Heard => {}
+        Flow::First | Flow::More => return Ok(Decided::ignored("too many commands of an app")),
+    }
+    Ok(match run(cx, event, wish).await? {
+        Done::Admitted { spec, semantic_key } => {
+            Decided { decision: Decision::Admit { spec, semantic_key }, message: None }
+        }
+        Done::Handled { what, .. } => Decided::handled(what),
+        Done::Refused { why } => Decided::ignored(why),
+        Done::PolicyFault { fault, .. } => Decided::ignored(fault.to_string()),
+    })
+}
+
 fn refusal(event: &CommentEvent, why: &str, answer: String) -> Decided {
-    let message = comment(&event.repository, &event.subject, Some(event.comment_id), answer);
+    let message = answer_to(event, answer);
     Decided { decision: Decision::Refuse { why: why.to_owned() }, message: Some(message) }
 }
 
@@ -81,6 +124,7 @@ pub(super) fn verbs(body: &str) -> Vec<&'static str> {
 /// doing it all again after a crash changes nothing, since each effect has its own key.
 async fn all(cx: &Context, event: &CommentEvent, commands: &[Command]) -> Result<Decided, Trouble> {
     let (mut refused, mut answers, mut said) = (Vec::new(), Vec::new(), Vec::new());
+    let mut faulty = None;
     let mut admitted: Option<Decision> = None;
     for command in commands {
         match one(cx, event, command).await? {
@@ -95,13 +139,22 @@ async fn all(cx: &Context, event: &CommentEvent, commands: &[Command]) -> Result
                 said.push(what);
             }
             Done::Refused { why } => refused.push((command.verb(), why)),
+            Done::PolicyFault { head, fault } => faulty = Some((head, fault)),
         }
+    }
+    if let Some((head, fault)) = faulty {
+        said.push(fault.to_string());
+        outbox::enqueue(
+            &cx.db,
+            &policy_fault(&event.repository, &event.subject, head, fault),
+            cx.clock.now(),
+        )
+        .await?;
     }
     if !refused.is_empty() {
         answers.push(reply::refused(&event.sender.login, &refused));
     }
-    let message = (!answers.is_empty())
-        .then(|| comment(&event.repository, &event.subject, Some(event.comment_id), answers.join("\n\n")));
+    let message = (!answers.is_empty()).then(|| answer_to(event, answers.join("\n\n")));
     let decision = admitted.unwrap_or_else(|| match (said.as_slice(), refused.as_slice()) {
         ([], [(_, why), ..]) => Decision::Refuse { why: why.clone() },
         (said, _) => Decision::Handle { what: said.join("; ") },
@@ -130,62 +183,20 @@ async fn one(cx: &Context, event: &CommentEvent, command: &Command) -> Result<Do
 }
 
 async fn run(cx: &Context, event: &CommentEvent, wish: Wish) -> Result<Done, Trouble> {
-    let Subject::PullRequest { number } = event.subject else {
-        return Ok(Done::refused("runs are for pull requests; comment on one"));
-    };
     let asked = Asked {
         wish,
+        trigger: Trigger::Comment,
         repository: event.repository.clone(),
-        number,
+        subject: event.subject.clone(),
         actor: event.sender.clone(),
-        origin: format!("comment/{}", event.comment_id),
+        app: match event.sender_kind {
+            SenderKind::Person => None,
+            SenderKind::Bot => event.app,
+        },
+        origin: format!("{}/{}", event.place.name(), event.comment_id),
         text: Digest::of(&event.body),
     };
     request(cx, asked).await
-}
-
-/// Asks the forge for all that the decision needs, and decides.
-pub(super) async fn request(cx: &Context, wanted: Asked) -> Result<Done, Trouble> {
-    match find(cx, &wanted).await? {
-        Ok(found) => Ok(match admit(&wanted, found) {
-            Admission::Admit { spec, semantic_key } => Done::Admitted { spec, semantic_key },
-            Admission::Refuse(refused) => Done::refused(refused),
-        }),
-        Err(why) => Ok(Done::Refused { why }),
-    }
-}
-
-async fn find(cx: &Context, wanted: &Asked) -> Result<Result<Found, String>, Trouble> {
-    let repository = &wanted.repository;
-    macro_rules! known {
-        ($answer:expr) => {
-            match asked($answer)? {
-                Ok(value) => value,
-                Err(why) => return Ok(Err(why)),
-            }
-        };
-    }
-    let forge = known!(cx.forges.of(repository));
-    let role = known!(forge.permission(repository, &wanted.actor).await);
-    let pull_request: PullRequest = known!(forge.pull_request(repository, wanted.number).await);
-    let base = match base::load(forge, repository, &pull_request.base).await {
-        Ok(base) => base,
-        Err(BaseError::Forge(error)) => known!(Err(error)),
-        Err(error @ BaseError::Policy(_)) => return Ok(Err(error.to_string())),
-    };
-    let tree = known!(forge.commit(repository, &pull_request.head).await).tree;
-    let subject = Subject::PullRequest { number: wanted.number };
-    let mut unfinished = latest(cx, repository, &subject).await?;
-    unfinished.retain(is_unfinished);
-    Ok(Ok(Found {
-        role,
-        pull_request,
-        tree,
-        policy: base.policy.within(&cx.caps),
-        checks: base.checks,
-        agent: cx.agent.clone(),
-        unfinished,
-    }))
 }
 
 async fn apply(cx: &Context, event: &CommentEvent, receipt: Option<&str>) -> Result<Done, Trouble> {
@@ -270,7 +281,7 @@ async fn offered(
     Ok(Err(match (receipt, nearest) {
         (Some(prefix), _) => format!("no verified patch here has a seal that begins with `{prefix}`"),
         (None, Some(why)) => why,
-        (None, None) => "there was no run on this pull request yet".to_owned(),
+        (None, None) => "there was no run here yet".to_owned(),
     }))
 }
 
@@ -327,8 +338,8 @@ async fn chosen(
     runs.retain(|run| fits(run) && named.is_none_or(|named| *named == run.id));
     Ok(match (runs.is_empty(), named) {
         (false, _) => Ok(runs),
-        (true, None) => Err(format!("{none} on this pull request")),
-        (true, Some(run)) => Err(format!("{none} `{run}` on this pull request")),
+        (true, None) => Err(format!("{none} here")),
+        (true, Some(run)) => Err(format!("{none} `{run}` here")),
     })
 }
 
@@ -374,5 +385,5 @@ fn is_suspended(run: &RunSummary) -> bool {
 
 /// What names a decision made by this comment; comments of two forges may have the same number.
 fn origin(event: &CommentEvent) -> String {
-    format!("{}/comment/{}", event.repository.forge.name(), event.comment_id)
+    format!("{}/{}/{}", event.repository.forge.name(), event.place.name(), event.comment_id)
 }

@@ -89,7 +89,10 @@ fn wish(run: &RunSummary) -> &'static str {
     match (run.job.goal, &run.job.push_target) {
         (Goal::Verify, _) => "verify",
         (Goal::Repair, PushTarget::Nowhere { .. }) => "try",
-        (Goal::Repair, PushTarget::Branch { .. } | PushTarget::Fork { .. }) => "fix",
+        (
+            Goal::Repair,
+            PushTarget::Branch { .. } | PushTarget::Fork { .. } | PushTarget::NewPullRequest { .. },
+        ) => "fix",
     }
 }
 

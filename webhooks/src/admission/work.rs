@@ -7,18 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::clock::{Clock, Millis};
-use jobs::event::Event;
-use jobs::forge::{Repository, Subject};
+use jobs::event::{CommentEvent, Event, SenderKind};
+use jobs::forge::{CommentPlace, Repository, Subject};
+use jobs::id::CommitId;
 use jobs::job::{AgentSpec, Limits};
 use jobs::message::{Address, MessageBody};
+use jobs::policy::PolicyError;
 use jobs::store::deliveries::{self, ClaimedDelivery};
 use jobs::store::outbox::NewMessage;
 use jobs::store::{Acceptance, Accepted, Db, Decision, StoreError, Topic, accept};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::base::Policies;
 use super::flood::Flood;
-use super::{actions, commands, reply};
+use super::{actions, commands, reply, trigger};
 use crate::forge::{ForgeError, Forges};
 
 /// A decision takes some calls to the forge, each bounded in time.
@@ -42,6 +45,7 @@ pub struct Context {
     /// Where people reach the dashboard.
     pub public_url: Option<Url>,
     flood: Flood,
+    policies: Policies,
 }
 
 impl Context {
@@ -56,11 +60,16 @@ impl Context {
             caps: Limits::default(),
             public_url: None,
             flood: Flood::default(),
+            policies: Policies::default(),
         }
     }
 
     pub(super) fn flood(&self) -> &Flood {
         &self.flood
+    }
+
+    pub(super) fn policies(&self) -> &Policies {
+        &self.policies
     }
 }
 
@@ -113,19 +122,32 @@ pub(super) fn asked<T>(answer: Result<T, ForgeError>) -> Result<Result<T, String
     }
 }
 
-/// A comment on a pull request or issue. `reply_to` is the comment that is answered: an answer to
-/// the same comment takes the place of an earlier one.
-pub(super) fn comment(
+/// A comment on a pull request or issue.
+pub(super) fn comment(repository: &Repository, subject: &Subject, body: String) -> NewMessage {
+    let place = CommentPlace::Conversation;
+    message(repository, subject, MessageBody::Comment { body, reply_to: None, place })
+}
+
+/// The answer to a comment; it takes the place of an earlier answer to the same one.
+pub(super) fn answer_to(event: &CommentEvent, body: String) -> NewMessage {
+    let (reply_to, place) = (Some(event.comment_id), event.place);
+    message(&event.repository, &event.subject, MessageBody::Comment { body, reply_to, place })
+}
+
+/// The check run that says what is wrong with the base branch's policy. It is one for each commit and
+/// fault, however often it is told.
+pub(super) fn policy_fault(
     repository: &Repository,
     subject: &Subject,
-    reply_to: Option<i64>,
-    body: String,
+    head: CommitId,
+    fault: PolicyError,
 ) -> NewMessage {
-    NewMessage {
-        address: Address { repository: repository.clone(), subject: subject.clone() },
-        body: MessageBody::Comment { body, reply_to },
-        not_before: 0,
-    }
+    message(repository, subject, MessageBody::PolicyFault { head, fault })
+}
+
+fn message(repository: &Repository, subject: &Subject, body: MessageBody) -> NewMessage {
+    let address = Address { repository: repository.clone(), subject: subject.clone() };
+    NewMessage { address, body, not_before: 0 }
 }
 
 /// Decides deliveries until it is cancelled.
@@ -169,6 +191,13 @@ async fn decide(cx: &Context, claimed: &ClaimedDelivery) -> Result<Decided, Trou
         Event::PullRequest { repository, number, change } => {
             actions::pull_request(cx, repository, *number, change).await
         }
+        Event::Label(label) => trigger::label(cx, claimed, label).await,
+        Event::CheckSuite(suite) => trigger::check_suite(cx, suite).await,
+        Event::Push { repository, branch } => {
+            let forgotten = cx.policies().forget(repository);
+            Ok(Decided::handled(format!("{branch} moved: let go of {forgotten} policies")))
+        }
+        Event::Access { installation, change } => trigger::access(cx, *installation, change).await,
         Event::Ping => Ok(Decided::ignored("a sign of life")),
         Event::Ignored { why } => Ok(Decided::ignored(why)),
     }
@@ -221,9 +250,13 @@ async fn postpone(cx: &Context, claimed: &ClaimedDelivery, trouble: Trouble) -> 
 /// Whoever asked by a command is told that nothing was done, and why.
 fn could_not_check(event: &Event) -> Option<NewMessage> {
     let Event::Comment(asked) = event else { return None };
+    match asked.sender_kind {
+        SenderKind::Person => {}
+        SenderKind::Bot => return None,
+    }
     let verbs = commands::verbs(&asked.body);
     let why = "could not check with the forge whether this is allowed, so it is not; try again later";
     let refused: Vec<_> = verbs.into_iter().map(|verb| (verb, why.to_owned())).collect();
     let body = reply::refused(&asked.sender.login, &refused);
-    Some(comment(&asked.repository, &asked.subject, Some(asked.comment_id), body))
+    Some(answer_to(asked, body))
 }

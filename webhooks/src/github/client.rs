@@ -20,14 +20,18 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// More of an answer is never read. A file of 64 MiB arrives as base64 in JSON.
 const MAX_ANSWER: usize = 96 << 20;
 /// GitHub's pages: wait at least a minute when a secondary limit names no time.
-const DEFAULT_WAIT: Duration = Duration::from_secs(60);
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 /// A wait longer than this is not believed.
-const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 /// An answer with a 2xx status.
 #[derive(Debug)]
 pub struct Answer {
     pub headers: HeaderMap,
+    /// GitHub's time in milliseconds since 1970, from the Date header.
+    pub date: Option<i64>,
+    /// This was the last request of the primary limit, which is renewed after this time.
+    pub spent_for: Option<Duration>,
     pub body: Value,
 }
 
@@ -109,6 +113,15 @@ impl Client {
 
     /// Sends `request` once with `credential` as bearer token.
     pub async fn send(&self, request: &Request, credential: &SecretString) -> Result<Answer, Refused> {
+        self.send_as(request, Some(credential)).await
+    }
+
+    /// Sends `request` once as nobody.
+    pub async fn send_openly(&self, request: &Request) -> Result<Answer, Refused> {
+        self.send_as(request, None).await
+    }
+
+    async fn send_as(&self, request: &Request, credential: Option<&SecretString>) -> Result<Answer, Refused> {
         let lost = |why: String| Refused {
             error: ApiError::Unavailable { what: request.what.clone(), why },
             date: None,
@@ -123,15 +136,17 @@ impl Client {
     async fn exchange(
         &self,
         request: &Request,
-        credential: &SecretString,
+        credential: Option<&SecretString>,
     ) -> Result<(StatusCode, HeaderMap, Vec<u8>), String> {
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", credential.expose_secret()))
-            .map_err(|_| "the credential holds characters that no header may hold".to_owned())?;
-        bearer.set_sensitive(true);
-        let builder = http::Request::builder()
+        let mut builder = http::Request::builder()
             .method(request.method.clone())
-            .uri(format!("{}{}", self.prefix, request.path))
-            .header(AUTHORIZATION, bearer);
+            .uri(format!("{}{}", self.prefix, request.path));
+        if let Some(credential) = credential {
+            let mut bearer = HeaderValue::from_str(&format!("Bearer {}", credential.expose_secret()))
+                .map_err(|_| "the credential holds characters that no header may hold".to_owned())?;
+            bearer.set_sensitive(true);
+            builder = builder.header(AUTHORIZATION, bearer);
+        }
         let outgoing =
             self.octocrab.build_request(builder, request.body.as_ref()).map_err(|error| causes(&error))?;
         let response = self.octocrab.send(outgoing).await.map_err(|error| causes(&error))?;
@@ -167,7 +182,10 @@ fn judge(request: &Request, status: StatusCode, headers: HeaderMap, body: &[u8])
     if status.is_success() {
         let parsed = if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(body) };
         return match parsed {
-            Ok(body) => Ok(Answer { headers, body }),
+            Ok(body) => {
+                let spent_for = spent_for(&headers, date);
+                Ok(Answer { headers, date, spent_for, body })
+            }
             Err(error) => Err(Refused { error: ApiError::Unreadable { what, why: error.to_string() }, date }),
         };
     }
@@ -200,9 +218,23 @@ fn error_message(body: &[u8]) -> String {
     shorten(&message)
 }
 
+/// How long until the primary limit is renewed, where nothing is left of it.
+fn spent_for(headers: &HeaderMap, date: Option<i64>) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
+    if number("x-ratelimit-remaining") != Some(0) {
+        return None;
+    }
+    let now = date.map(|ms| ms / 1000).and_then(|seconds| u64::try_from(seconds).ok());
+    Some(match (number("x-ratelimit-reset"), now) {
+        (Some(reset), Some(now)) => {
+            Duration::from_secs(reset.saturating_sub(now) + 1).clamp(Duration::from_secs(1), LONGEST_WAIT)
+        }
+        _ => DEFAULT_WAIT,
+    })
+}
+
 /// How long GitHub wants to be left alone; `None` when the answer is no rate limit.
 fn limit_wait(status: StatusCode, headers: &HeaderMap, message: &str, date: Option<i64>) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     let bounded = |wait: Duration| Some(wait.clamp(Duration::from_secs(1), LONGEST_WAIT));
     if let Some(seconds) = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()) {
         return match seconds.trim().parse() {
@@ -210,12 +242,8 @@ fn limit_wait(status: StatusCode, headers: &HeaderMap, message: &str, date: Opti
             Err(_) => Some(DEFAULT_WAIT),
         };
     }
-    if number("x-ratelimit-remaining") == Some(0) {
-        let now = date.map(|ms| ms / 1000).and_then(|seconds| u64::try_from(seconds).ok());
-        return match (number("x-ratelimit-reset"), now) {
-            (Some(reset), Some(now)) => bounded(Duration::from_secs(reset.saturating_sub(now) + 1)),
-            _ => Some(DEFAULT_WAIT),
-        };
+    if let Some(wait) = spent_for(headers, date) {
+        return Some(wait);
     }
     let lower = message.to_ascii_lowercase();
     let limited = status == StatusCode::TOO_MANY_REQUESTS

@@ -1,6 +1,6 @@
 //! Comments of this app: one per key, found by a hidden line and by who wrote it.
 
-use jobs::forge::Repository;
+use jobs::forge::{Repository, Subject};
 use serde_json::{Value, json};
 
 use super::GitHub;
@@ -15,11 +15,19 @@ impl GitHub {
     pub(super) async fn put_comment(
         &self,
         repository: &Repository,
-        number: i64,
+        subject: &Subject,
         comment: &Comment,
     ) -> Result<Posted, ApiError> {
+        let (number, purpose) = match subject {
+            Subject::PullRequest { number } => (*number, Use::PullRequest),
+            Subject::Issue { number } => (*number, Use::CommentOnIssue),
+            Subject::Checkout => {
+                return Err(ApiError::NotFound { what: "a place for comments on a checkout".to_owned() });
+            }
+        };
         let text = with_marker(comment);
-        let request = match self.find_comment(repository, number, &comment.marker()).await? {
+        let place = (repository, number, purpose);
+        let request = match self.find_comment(place, &comment.marker()).await? {
             Some(id) => {
                 let path = route::of(repository, &format!("/issues/comments/{id}"));
                 Request::change(path, json!({ "body": text }), format!("comment {id} of {repository}"))
@@ -30,7 +38,7 @@ impl GitHub {
             }
         };
         let what = request.what().to_owned();
-        let answer = self.ask(repository, Use::Comment, request).await?;
+        let answer = self.ask(repository, purpose, request).await?;
         let id = answer["id"].as_i64().ok_or_else(|| unreadable(&what, "it names no id"))?;
         Ok(Posted { id: id.to_string(), url: answer["html_url"].as_str().map(str::to_owned) })
     }
@@ -38,15 +46,14 @@ impl GitHub {
     /// The comment with this marker that this app wrote: anybody can copy a marker into a comment.
     async fn find_comment(
         &self,
-        repository: &Repository,
-        number: i64,
+        (repository, number, purpose): (&Repository, i64, Use),
         marker: &str,
     ) -> Result<Option<i64>, ApiError> {
         let path = route::of(repository, &format!("/issues/{number}/comments"));
         let what = format!("the comments on {repository} {number}");
         let list = Listing { path: &path, member: None, what: &what };
         let app = self.credentials.app_id();
-        route::find_in_pages(&self.credentials, repository, Use::Comment, list, |comment: &Value| {
+        route::find_in_pages(&self.credentials, repository, purpose, list, |comment: &Value| {
             let ours = comment["performed_via_github_app"]["id"].as_i64() == Some(app)
                 && comment["body"].as_str().is_some_and(|body| body.trim_end().ends_with(marker));
             if ours { comment["id"].as_i64() } else { None }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
@@ -14,7 +15,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-use super::client::{Answer, Client, Refused, Request};
+use super::client::{Answer, Client, DEFAULT_WAIT, LONGEST_WAIT, Refused, Request};
 use super::error::ApiError;
 
 /// How far the JWT's `iat` lies back, against clocks that run ahead.
@@ -23,6 +24,9 @@ const ISSUED_BACK_SECONDS: i64 = 60;
 const EXPIRES_AHEAD_SECONDS: i64 = 9 * 60;
 /// A token is renewed while it still has this long to live, so that no request outlives it.
 const SPARE_MS: i64 = 5 * 60_000;
+
+/// A limit that comes this soon after the last one is one more in a row.
+const STRIKES_KEPT_MS: i64 = 10 * 60_000;
 
 /// What a token is for. Each names the least permissions that GitHub asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,10 +39,16 @@ pub enum Use {
     ReadPullRequest,
     /// Create and update check runs.
     Checks,
-    /// Comment on an issue or pull request: which of the two it is decides which one GitHub asks for.
-    Comment,
+    /// Read an issue.
+    ReadIssue,
+    /// Comment on an issue.
+    CommentOnIssue,
+    /// Comment on a pull request, review it, or open one.
+    PullRequest,
     /// Push an authorized patch. Only the push asks for it.
     Push,
+    /// Push an authorized patch that touches workflow files.
+    PushWorkflows,
 }
 
 impl Use {
@@ -48,8 +58,11 @@ impl Use {
             Use::ReadCode => json!({ "contents": "read" }),
             Use::ReadPullRequest => json!({ "pull_requests": "read" }),
             Use::Checks => json!({ "checks": "write" }),
-            Use::Comment => json!({ "issues": "write", "pull_requests": "write" }),
+            Use::ReadIssue => json!({ "issues": "read" }),
+            Use::CommentOnIssue => json!({ "issues": "write" }),
+            Use::PullRequest => json!({ "pull_requests": "write" }),
             Use::Push => json!({ "contents": "write" }),
+            Use::PushWorkflows => json!({ "contents": "write", "workflows": "write" }),
         }
     }
 }
@@ -106,6 +119,15 @@ struct Token {
     expires_at: i64,
 }
 
+/// A limit that GitHub has told.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    /// By this machine's clock.
+    until: i64,
+    /// How many limits followed each other.
+    strikes: u32,
+}
+
 /// Which token: installation, repository, use. The repository is part of it because a token is
 /// confined to one.
 type Key = (i64, String, Use);
@@ -119,6 +141,8 @@ pub struct Credentials {
     clock: Arc<dyn Clock>,
     /// GitHub's time minus ours, learned from a refused JWT.
     skew_ms: Arc<AtomicI64>,
+    /// Until when each installation is to be left alone.
+    limits: Arc<Mutex<HashMap<i64, Limit>>>,
     /// Finished and unfinished mintings: whoever comes while one is under way waits for the same.
     tokens: Arc<Mutex<HashMap<Key, Minting>>>,
 }
@@ -132,7 +156,14 @@ impl std::fmt::Debug for Credentials {
 impl Credentials {
     /// Credentials of `identity` for the GitHub behind `client`.
     pub fn new(client: Client, identity: AppIdentity, clock: Arc<dyn Clock>) -> Self {
-        Self { client, identity, clock, skew_ms: Arc::default(), tokens: Arc::default() }
+        Self {
+            client,
+            identity,
+            clock,
+            skew_ms: Arc::default(),
+            limits: Arc::default(),
+            tokens: Arc::default(),
+        }
     }
 
     /// The app's numeric id.
@@ -177,6 +208,19 @@ impl Credentials {
         purpose: Use,
         request: &Request,
     ) -> Result<Answer, ApiError> {
+        self.check_limit(installation, request)?;
+        let sent = self.send_with_token(installation, repository, purpose, request).await;
+        self.note_limit(installation, &sent);
+        sent
+    }
+
+    async fn send_with_token(
+        &self,
+        installation: i64,
+        repository: &str,
+        purpose: Use,
+        request: &Request,
+    ) -> Result<Answer, ApiError> {
         let key = (installation, repository.to_owned(), purpose);
         let token = self.token(&key).await?;
         match self.client.send(request, &token.secret).await {
@@ -186,6 +230,47 @@ impl Credentials {
         self.forget(&key, &token);
         let token = self.token(&key).await?;
         Ok(self.client.send(request, &token.secret).await?)
+    }
+
+    /// An installation that GitHub has limited is left alone until its time, whoever asks.
+    fn check_limit(&self, installation: i64, request: &Request) -> Result<(), ApiError> {
+        let now = self.clock.now();
+        let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        match limits.get(&installation) {
+            Some(limit) if limit.until > now => {
+                let wait = Duration::from_millis(u64::try_from(limit.until - now).unwrap_or_default());
+                Err(ApiError::RateLimited { what: request.what().to_owned(), wait })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Remembers a limit, and doubles the wait of one that follows another where GitHub names none.
+    fn note_limit(&self, installation: i64, sent: &Result<Answer, ApiError>) {
+        let now = self.clock.now();
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        match sent {
+            Err(ApiError::RateLimited { wait, .. }) => {
+                let strikes = limits.get(&installation).map_or(0, |limit| limit.strikes);
+                let wait = match *wait {
+                    DEFAULT_WAIT => DEFAULT_WAIT.saturating_mul(1 << strikes.min(6)).min(LONGEST_WAIT),
+                    wait => wait,
+                };
+                let until = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+                limits.insert(installation, Limit { until, strikes: strikes + 1 });
+            }
+            Ok(Answer { spent_for: Some(wait), .. }) => {
+                let until = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+                limits.insert(installation, Limit { until, strikes: 0 });
+            }
+            Ok(Answer { spent_for: None, .. }) => {
+                if limits.get(&installation).is_some_and(|limit| limit.until + STRIKES_KEPT_MS < now) {
+                    limits.remove(&installation);
+                }
+            }
+            // A failure of another kind says nothing about limits.
+            Err(_) => {}
+        }
     }
 
     /// A token for a clone: it can read the code of one repository.

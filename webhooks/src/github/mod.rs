@@ -8,7 +8,10 @@ mod client;
 mod comment;
 mod credentials;
 mod error;
+mod health;
+pub mod manifest;
 mod payload;
+mod pull_request;
 mod push;
 mod read;
 mod route;
@@ -21,7 +24,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use jobs::clock::Clock;
 use jobs::event::Event;
-use jobs::forge::{Account, ForgeKind, PullRequest, Repository, Role};
+use jobs::forge::{Account, ForgeKind, Issue, PullRequest, Repository, Role, Subject};
 use jobs::id::{CommitId, TreeId};
 use jobs::source::{Claim, CloneAccess, Source, SourceError};
 use secrecy::SecretString;
@@ -30,13 +33,14 @@ use url::Url;
 
 use crate::authenticate::{EmptySecret, WebhookSecret};
 use crate::forge::{
-    Authentic, Branch, CheckRun, Comment, Commit, Forge, ForgeError, Inbound, Posted, PushError, PushOutcome,
-    PushRequest, Unauthentic,
+    Authentic, Branch, CheckRun, Comment, Commit, Forge, ForgeError, Inbound, NewPullRequest, Posted,
+    PushError, PushOutcome, PushRequest, Suggestion, Unauthentic,
 };
 use client::{Client, Request};
 use credentials::{AppIdentity, BadKey, Credentials, Use};
 use error::ApiError;
 
+pub use health::{Finding, Health};
 pub use sweep::{SweepError, Swept};
 
 /// How to reach a GitHub, and as which app.
@@ -58,9 +62,10 @@ impl GitHubConfig {
         let mut web = api.clone();
         web.set_query(None);
         web.set_fragment(None);
-        if api.host_str() == Some("api.github.com") {
+        let host = api.host_str().and_then(|host| host.strip_prefix("api."));
+        if let Some(host) = host.filter(|host| *host == "github.com" || host.ends_with(".ghe.com")) {
             // The host was just read from this URL, so that it can be replaced.
-            let _replaced = web.set_host(Some("github.com"));
+            let _replaced = web.set_host(Some(host));
         }
         let path = web.path().trim_end_matches('/');
         let path = path.strip_suffix("/api/v3").unwrap_or(path).to_owned();
@@ -154,6 +159,10 @@ impl Forge for GitHub {
         Ok(self.pull(repository, number).await?)
     }
 
+    async fn issue(&self, repository: &Repository, number: i64) -> Result<Issue, ForgeError> {
+        Ok(self.issue_now(repository, number).await?)
+    }
+
     async fn default_branch(&self, repository: &Repository) -> Result<(Branch, CommitId), ForgeError> {
         Ok(self.default(repository).await?)
     }
@@ -186,10 +195,23 @@ impl Forge for GitHub {
     async fn comment(
         &self,
         repository: &Repository,
-        number: i64,
+        subject: &Subject,
         comment: &Comment,
     ) -> Result<Posted, ForgeError> {
-        Ok(self.put_comment(repository, number, comment).await?)
+        Ok(self.put_comment(repository, subject, comment).await?)
+    }
+
+    async fn suggest(
+        &self,
+        repository: &Repository,
+        number: i64,
+        suggestion: &Suggestion,
+    ) -> Result<Option<Posted>, ForgeError> {
+        Ok(self.put_suggestion(repository, number, suggestion).await?)
+    }
+
+    async fn open_pull_request(&self, request: &NewPullRequest) -> Result<Posted, ForgeError> {
+        Ok(self.put_pull_request(request).await?)
     }
 
     async fn push(&self, request: PushRequest) -> Result<PushOutcome, PushError> {
@@ -205,6 +227,7 @@ mod tests {
     fn clones_come_from_beside_the_api() {
         for (api, web) in [
             ("https://api.github.com", "https://github.com/"),
+            ("https://api.acme.ghe.com", "https://acme.ghe.com/"),
             ("https://ghe.example/api/v3/", "https://ghe.example/"),
             ("https://ghe.example/git/api/v3", "https://ghe.example/git"),
             ("http://127.0.0.1:3000", "http://127.0.0.1:3000/"),

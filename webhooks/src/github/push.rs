@@ -1,8 +1,8 @@
 //! The one way that this app writes to a repository: an authorized changeset, by the Git data API.
 //!
 //! Blobs, tree and commit are objects that nothing shows. Only the last request moves the branch,
-//! without force, after the tree was found equal to the verified one and the branch was found at the
-//! authorized head once more.
+//! without force, or makes it, after the tree was found equal to the verified one and the branch was
+//! found at the authorized head, or absent, once more.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,7 @@ use super::credentials::Use;
 use super::error::ApiError;
 use super::read::{commit_id, tree_id, unreadable};
 use super::route;
-use crate::forge::{PushError, PushOutcome, PushRefusal, PushRequest};
+use crate::forge::{DestinationKind, PushError, PushOutcome, PushRefusal, PushRequest};
 
 impl GitHub {
     pub(super) async fn push_commit(&self, request: PushRequest) -> Result<PushOutcome, PushError> {
@@ -69,22 +69,24 @@ impl GitHub {
     /// When it shows the commit that this very request makes, an earlier attempt had arrived.
     async fn moved(&self, request: &PushRequest) -> Result<Option<PushOutcome>, ApiError> {
         let found = match self.head_of(request.branch()).await {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(Some(PushOutcome::Refused(PushRefusal::BranchGone))),
+            Ok(found) => found,
             Err(error) => return refusal_or_error(error).map(Some),
         };
-        if found == *request.head() {
-            return Ok(None);
-        }
+        let refused = |refusal| Ok(Some(PushOutcome::Refused(refusal)));
+        let (found, elsewhere) = match (request.kind(), found) {
+            (DestinationKind::Made { .. }, None) => return Ok(None),
+            (DestinationKind::Made { .. }, Some(found)) => {
+                (found.clone(), PushRefusal::BranchTaken { found })
+            }
+            (DestinationKind::Moved, None) => return refused(PushRefusal::BranchGone),
+            (DestinationKind::Moved, Some(found)) if found == *request.head() => return Ok(None),
+            (DestinationKind::Moved, Some(found)) => (found.clone(), PushRefusal::HeadMoved { found }),
+        };
         let commit = self.commit_of(&request.branch().repository, &found).await?;
         let ours = commit.parents == [request.head().clone()]
             && commit.tree == request.changeset().tree_after
             && commit.message.trim_end() == request.message().trim_end();
-        Ok(Some(if ours {
-            PushOutcome::Pushed { commit: found }
-        } else {
-            PushOutcome::Refused(PushRefusal::HeadMoved { found })
-        }))
+        if ours { Ok(Some(PushOutcome::Pushed { commit: found })) } else { refused(elsewhere) }
     }
 
     async fn write_objects(&self, request: &PushRequest) -> Result<Written, ApiError> {
@@ -128,11 +130,19 @@ impl GitHub {
 
     async fn move_branch(&self, request: &PushRequest, commit: &CommitId) -> Result<(), ApiError> {
         let branch = request.branch();
-        let name = route::escape_path(&branch.name);
-        let path = route::of(&branch.repository, &format!("/git/refs/heads/{name}"));
-        let body = json!({ "sha": commit.as_str(), "force": false });
         let what = format!("the move of {} of {}", branch.name, branch.repository);
-        self.ask(&branch.repository, Use::Push, Request::change(path, body, what)).await.map(drop)
+        let request_for_ref = match request.kind() {
+            DestinationKind::Moved => {
+                let name = route::escape_path(&branch.name);
+                let path = route::of(&branch.repository, &format!("/git/refs/heads/{name}"));
+                Request::change(path, json!({ "sha": commit.as_str(), "force": false }), what)
+            }
+            DestinationKind::Made { .. } => {
+                let body = json!({ "ref": format!("refs/heads/{}", branch.name), "sha": commit.as_str() });
+                Request::create(route::of(&branch.repository, "/git/refs"), body, what)
+            }
+        };
+        self.ask(&branch.repository, purpose(request), request_for_ref).await.map(drop)
     }
 
     async fn write(
@@ -144,8 +154,14 @@ impl GitHub {
         let repository = &request.branch().repository;
         let what = format!("{} of {repository}", rest.trim_start_matches("/git/"));
         let path = route::of(repository, rest);
-        Ok((self.ask(repository, Use::Push, Request::create(path, body, &what)).await?, what))
+        Ok((self.ask(repository, purpose(request), Request::create(path, body, &what)).await?, what))
     }
+}
+
+/// The token that a push needs: workflow files have a permission of their own.
+fn purpose(request: &PushRequest) -> Use {
+    let workflow = |file: &FileState| file.path.to_ascii_lowercase().starts_with(".github/workflows/");
+    if request.changeset().files.iter().any(workflow) { Use::PushWorkflows } else { Use::Push }
 }
 
 /// What came of a push before its last request.

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jobs::forge::{Account, PullRequest, PullRequestState, PushTarget, Repository, Role};
+use jobs::forge::{Account, Issue, PullRequest, PullRequestState, PushTarget, Repository, Role};
 use jobs::id::{CommitId, TreeId};
 use serde_json::Value;
 
@@ -56,6 +56,17 @@ impl GitHub {
                 .zip(author["login"].as_str())
                 .map(|(id, login)| Account { id, login: login.to_owned() }),
         })
+    }
+
+    pub(super) async fn issue_now(&self, repository: &Repository, number: i64) -> Result<Issue, ApiError> {
+        let what = format!("issue {number} of {repository}");
+        let path = route::of(repository, &format!("/issues/{number}"));
+        let issue = self.ask(repository, Use::ReadIssue, Request::read(path, &what)).await?;
+        let state = match issue["state"].as_str() {
+            Some("open") => PullRequestState::Open,
+            Some(_) | None => PullRequestState::Closed,
+        };
+        Ok(Issue { number, state })
     }
 
     pub(super) async fn default(&self, repository: &Repository) -> Result<(Branch, CommitId), ApiError> {

@@ -16,6 +16,7 @@ use url::Url;
 
 use super::client::Request;
 use super::error::ApiError;
+use super::manifest::EVENTS;
 use super::route;
 use super::{GitHub, payload};
 use crate::forge::ForgeError;
@@ -28,8 +29,6 @@ const EVERY: Duration = Duration::from_secs(300);
 const OVERLAP: Millis = 600_000;
 /// More pages of a hundred are left to the next sweep's older part.
 const MOST_PAGES: usize = 300;
-/// Events that anything is done on.
-const EVENTS: [&str; 3] = ["issue_comment", "check_run", "pull_request"];
 
 /// What a sweep found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,7 +122,7 @@ impl GitHub {
             let read: Vec<Listed> = page.iter().filter_map(listed).collect();
             let past = read.iter().any(|listed| listed.at < since);
             for listed in read {
-                let wanted = listed.at >= since && EVENTS.contains(&listed.event.as_str());
+                let wanted = listed.at >= since && is_known(&listed.event);
                 if wanted && !found.iter().any(|known| known.id == listed.id) {
                     found.push(listed);
                 }
@@ -154,6 +153,11 @@ impl GitHub {
             received_at: missed.at,
         }))
     }
+}
+
+/// Whether anything is done on an event of this name.
+fn is_known(event: &str) -> bool {
+    EVENTS.contains(&event) || matches!(event, "installation" | "installation_repositories")
 }
 
 fn listed(entry: &Value) -> Option<Listed> {

@@ -1,7 +1,9 @@
 //! What this app asks of the local forge and tells it.
 
 use async_trait::async_trait;
-use jobs::forge::{Account, ForgeKind, PullRequest, PullRequestState, PushTarget, Repository, Role};
+use jobs::forge::{
+    Account, ForgeKind, Issue, PullRequest, PullRequestState, PushTarget, Repository, Role, Subject,
+};
 use jobs::id::{CommitId, TreeId};
 use jobs::source::{Claim, CloneAccess, Source, SourceError};
 
@@ -10,8 +12,8 @@ use super::people::{pull_ref, pull_request};
 use super::state::Openness;
 use super::{LocalCheckRun, LocalComment, LocalError, LocalForge, rows, rows_mut};
 use crate::forge::{
-    Branch, CheckRun, Comment, Commit, Forge, ForgeError, MAX_FILE_BYTES, MAX_TEXT_BYTES, Posted, PushError,
-    PushOutcome, PushRefusal, PushRequest,
+    Branch, CheckRun, Comment, Commit, DestinationKind, Forge, ForgeError, MAX_FILE_BYTES, MAX_TEXT_BYTES,
+    NewPullRequest, Posted, PushError, PushOutcome, PushRefusal, PushRequest, Suggestion,
 };
 
 impl LocalForge {
@@ -97,6 +99,13 @@ impl LocalForge {
         let bare = self.bare(&branch.repository)?;
         let reference = format!("refs/heads/{}", branch.name);
         let refused = |refusal| Ok(PushOutcome::Refused(refusal));
+        match request.kind() {
+            DestinationKind::Moved => {}
+            DestinationKind::Made { .. } => {
+                let why = "on this forge branches are made by its owner alone".to_owned();
+                return refused(PushRefusal::Forbidden { why });
+            }
+        }
         match bare.show(&reference)? {
             None => return refused(PushRefusal::BranchGone),
             Some(found) if found != *request.head() => return refused(PushRefusal::HeadMoved { found }),
@@ -155,6 +164,10 @@ impl Forge for LocalForge {
             forge.pull_request_now(&repository, number)
         })
         .await
+    }
+
+    async fn issue(&self, repository: &Repository, number: i64) -> Result<Issue, ForgeError> {
+        Err(ForgeError::NotFound { what: format!("issue {number} of {repository}: this forge has none") })
     }
 
     async fn default_branch(&self, repository: &Repository) -> Result<(Branch, CommitId), ForgeError> {
@@ -220,14 +233,29 @@ impl Forge for LocalForge {
     async fn comment(
         &self,
         repository: &Repository,
-        number: i64,
+        subject: &Subject,
         comment: &Comment,
     ) -> Result<Posted, ForgeError> {
+        let number = subject
+            .number()
+            .ok_or_else(|| ForgeError::NotFound { what: "a place for comments on a checkout".to_owned() })?;
         let (repository, comment) = (repository.clone(), comment.clone());
         self.blocking(format!("a comment on {repository} {number}"), move |forge| {
             forge.upsert(&repository, number, comment)
         })
         .await
+    }
+
+    /// This forge has no reviews.
+    async fn suggest(&self, _: &Repository, _: i64, _: &Suggestion) -> Result<Option<Posted>, ForgeError> {
+        Ok(None)
+    }
+
+    async fn open_pull_request(&self, request: &NewPullRequest) -> Result<Posted, ForgeError> {
+        Err(ForgeError::Refused {
+            what: format!("a pull request from {}", request.head.name),
+            why: "on this forge they are opened by its owner alone".to_owned(),
+        })
     }
 
     async fn push(&self, request: PushRequest) -> Result<PushOutcome, PushError> {

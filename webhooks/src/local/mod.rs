@@ -156,6 +156,12 @@ impl Inbound for LocalForge {
             Event::Comment(comment) => &comment.repository,
             Event::CheckAction(action) => &action.repository,
             Event::PullRequest { repository, .. } => repository,
+            Event::Label(label) => &label.repository,
+            Event::CheckSuite(suite) => &suite.repository,
+            Event::Push { repository, .. } => repository,
+            Event::Access { .. } => {
+                return Event::Ignored { why: "this forge has no installations".to_owned() };
+            }
             Event::Ping | Event::Ignored { .. } => return event,
         };
         if repository.forge != ForgeKind::Local || self.repository_path(repository).is_err() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use http::{HeaderMap, HeaderValue};
 use jobs::changeset::{FileMode, FileNow, FileState};
 use jobs::event::{CheckActionEvent, CommentEvent, Event, PullRequestChange, SenderKind};
-use jobs::forge::{Account, Repository, Role, Subject};
+use jobs::forge::{Account, CommentPlace, Repository, Role, Subject};
 use jobs::id::CommitId;
 
 use super::git::{Bare, Expected, Moved, NewCommit, Person, tree_id};
@@ -169,6 +169,8 @@ impl LocalForge {
             body: body.to_owned(),
             sender,
             sender_kind: SenderKind::Person,
+            place: CommentPlace::Conversation,
+            app: None,
         });
         Ok(self.deliver("issue_comment", &event))
     }

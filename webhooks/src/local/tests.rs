@@ -167,11 +167,11 @@ async fn r3_a_check_run_over_the_limits_is_refused() {
 async fn a_comment_with_the_same_key_is_updated() {
     let World { folder: _folder, forge, seeded } = world();
     let comment = |body: &str| Comment { key: "reply/1".into(), body: body.into() };
-    let first = Forge::comment(&forge, &seeded.repository, 1, &comment("one")).await.unwrap();
-    let second = Forge::comment(&forge, &seeded.repository, 1, &comment("two")).await.unwrap();
+    let first = Forge::comment(&forge, &seeded.repository, &pull(1), &comment("one")).await.unwrap();
+    let second = Forge::comment(&forge, &seeded.repository, &pull(1), &comment("two")).await.unwrap();
     assert_eq!(first, second);
     assert_eq!(forge.comments(&seeded.repository, 1).unwrap()[0].body, "two");
-    let missing = Forge::comment(&forge, &seeded.repository, 7, &comment("x")).await.unwrap_err();
+    let missing = Forge::comment(&forge, &seeded.repository, &pull(7), &comment("x")).await.unwrap_err();
     assert!(matches!(missing, ForgeError::NotFound { .. }));
 }
 
@@ -240,4 +240,8 @@ fn a_repository_is_seeded_once_and_stays_in_its_folder() {
 fn d2_the_forge_does_not_open_with_an_empty_secret() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(LocalForge::open(folder.path(), " ".into()), Err(LocalError::Secret(_))));
+}
+
+fn pull(number: i64) -> jobs::forge::Subject {
+    jobs::forge::Subject::PullRequest { number }
 }

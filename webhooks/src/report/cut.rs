@@ -9,6 +9,11 @@ pub(super) fn to_limit(text: String, pointer: &str) -> String {
     cut(text, MAX_TEXT_BYTES, pointer)
 }
 
+/// The same for a comment, whose hidden last line needs room as well.
+pub(super) fn to_limit_of_comment(text: String, pointer: &str) -> String {
+    cut(text, MAX_TEXT_BYTES - 500, pointer)
+}
+
 fn cut(text: String, limit: usize, pointer: &str) -> String {
     if text.len() <= limit {
         return text;

@@ -10,7 +10,7 @@ use jobs::authorization::PushResult;
 use jobs::changeset::ChangesetFiles;
 use jobs::clock::Millis;
 use jobs::fault;
-use jobs::forge::ForgeKind;
+use jobs::forge::{ForgeKind, Subject};
 use jobs::id::{AuthorizationId, CommitId, RunId};
 use jobs::store::RunView;
 use jobs::store::authorizations::{self, Recorded, Spend, SpendError};
@@ -18,7 +18,10 @@ use jobs::store::authorizations::{self, Recorded, Spend, SpendError};
 use super::receipted::{self, Made};
 use super::{Context, LEASE, Trouble};
 use crate::authorize;
-use crate::forge::{Branch, Commit, Forge, ForgeError, PushError, PushOutcome, PushRequest};
+use crate::forge::{
+    Commit, Destination, DestinationKind, Forge, ForgeError, NewPullRequest, Posted, PushError, PushOutcome,
+    PushRequest,
+};
 use crate::offer::{self, Offer};
 use crate::protected;
 use crate::text::one_line;
@@ -37,7 +40,7 @@ struct Case<'a> {
     view: RunView,
     recorded: Recorded,
     offer: Offer,
-    branch: Branch,
+    destination: Destination,
 }
 
 /// Brings an authorization to its result; gives the pushed commit's id.
@@ -54,18 +57,23 @@ pub(super) async fn push(
         Ok(offer) => offer,
         Err(why) => return refuse_early(cx, id, why.to_string()).await,
     };
-    let Some(branch) = Branch::of_target(&view.job().repository, &view.job().push_target) else {
+    let target = offer::target(&view);
+    let Some(destination) = Destination::of_target(&view.job().repository, &target, run) else {
         return refuse_early(cx, id, "the patch cannot be pushed anywhere".to_owned()).await;
     };
-    let case = Case { cx, forge, view, recorded, offer, branch };
+    let case = Case { cx, forge, view, recorded, offer, destination };
     let receipt = receipted::authorize(cx, &case.view, &case.recorded.authorization, &case.offer).await?;
     match case.result().await? {
         PushResult::Pushed { commit } => {
-            let made = Made { branch: &case.branch, commit: &commit, offer: &case.offer };
+            let made = Made { branch: &case.destination.branch, commit: &commit, offer: &case.offer };
             receipted::pushed(cx, &case.view, &case.recorded.authorization, receipt, made).await?;
+            let opened = case.open_pull_request().await?;
             // The check run shows the receipts' end, so it is told after they are complete.
             jobs::store::outbox::refresh(&cx.db, run, cx.clock.now()).await?;
-            Ok(commit.to_string())
+            Ok(match opened {
+                Some(opened) => format!("{commit}{}{}", offer::OPENED, opened.id),
+                None => commit.to_string(),
+            })
         }
         PushResult::Refused { .. } | PushResult::Declined { .. } => Ok(NOTHING.to_owned()),
         PushResult::Uncertain { why } => {
@@ -114,12 +122,16 @@ impl Case<'_> {
             Ok(changeset) => changeset,
             Err(why) => return Ok(PushResult::Refused { why }),
         };
-        let head = match self.forge.branch_head(&self.branch).await {
-            Ok(Some(head)) => head,
-            Ok(None) => {
-                return Ok(PushResult::Refused { why: "the branch does not exist any more".to_owned() });
-            }
-            Err(error) => return refused_or_later(error),
+        let head = match self.destination.kind {
+            DestinationKind::Moved => match self.forge.branch_head(&self.destination.branch).await {
+                Ok(Some(head)) => head,
+                Ok(None) => {
+                    return Ok(PushResult::Refused { why: "the branch does not exist any more".to_owned() });
+                }
+                Err(error) => return refused_or_later(error),
+            },
+            // The new branch begins at the very commit that was tested.
+            DestinationKind::Made { .. } => self.view.job().head.clone(),
         };
         let now = self.cx.clock.now();
         let spend = Spend { id: self.id(), head: &head, patch: changeset.patch, now };
@@ -141,7 +153,7 @@ impl Case<'_> {
                 | SpendError::OtherPatch { .. }),
             ) => return Ok(PushResult::Refused { why: error.to_string() }),
         };
-        let request = match PushRequest::new(grant, self.branch.clone(), changeset, self.message()) {
+        let request = match PushRequest::new(grant, self.destination.clone(), changeset, self.message()) {
             Ok(request) => request,
             Err(error) => return Ok(PushResult::Refused { why: error.to_string() }),
         };
@@ -192,21 +204,29 @@ impl Case<'_> {
     /// What became of a push whose result is not known, read off the branch.
     async fn look_up(&self, spent_at: Millis) -> Result<PushResult, Trouble> {
         let uncertain = |why: String| PushResult::Uncertain { why };
-        let head = match self.forge.branch_head(&self.branch).await {
-            Ok(Some(head)) => head,
-            Ok(None) => return Ok(uncertain("the branch does not exist any more".to_owned())),
-            Err(error) => return Ok(uncertain(error.to_string())),
+        // No sender outlives its lease, so after it nothing of that push can arrive any more.
+        let over = self.cx.clock.now() >= spent_at.saturating_add(LEASE);
+        let lost = "the push did not arrive; authorize the patch again";
+        let head = match (self.forge.branch_head(&self.destination.branch).await, &self.destination.kind) {
+            (Ok(Some(head)), _) => head,
+            (Ok(None), DestinationKind::Made { .. }) if over => {
+                return Ok(PushResult::Refused { why: lost.to_owned() });
+            }
+            (Ok(None), DestinationKind::Made { .. }) => {
+                return Ok(uncertain("the branch is not there yet".to_owned()));
+            }
+            (Ok(None), DestinationKind::Moved) => {
+                return Ok(uncertain("the branch does not exist any more".to_owned()));
+            }
+            (Err(error), _) => return Ok(uncertain(error.to_string())),
         };
         match self.find_ours(&head).await {
             Ok(Some(commit)) => return Ok(PushResult::Pushed { commit }),
             Ok(None) => {}
             Err(error) => return Ok(uncertain(error.to_string())),
         }
-        // No sender outlives its lease, so after it nothing of that push can arrive any more.
-        let over = self.cx.clock.now() >= spent_at.saturating_add(LEASE);
         if over && head == *self.authorized_head() {
-            let why = "the push did not arrive; authorize the patch again".to_owned();
-            return Ok(PushResult::Refused { why });
+            return Ok(PushResult::Refused { why: lost.to_owned() });
         }
         Ok(uncertain(format!("the branch shows {head}, and no commit of this run was found in it")))
     }
@@ -216,7 +236,7 @@ impl Case<'_> {
         let mut next = Some(head.clone());
         for _ in 0..MOST_LOOKED_AT {
             let Some(id) = next.filter(|id| id != self.authorized_head()) else { break };
-            let commit = self.forge.commit(&self.branch.repository, &id).await?;
+            let commit = self.forge.commit(&self.destination.branch.repository, &id).await?;
             if self.is_ours(&commit) {
                 return Ok(Some(id));
             }
@@ -231,6 +251,39 @@ impl Case<'_> {
             && commit.message.trim_end() == self.message().trim_end()
     }
 
+    /// The pull request from the branch that the push has made, where it has made one.
+    async fn open_pull_request(&self) -> Result<Option<Posted>, Trouble> {
+        let DestinationKind::Made { base } = &self.destination.kind else { return Ok(None) };
+        let job = self.view.job();
+        let what = match &job.subject {
+            Subject::Issue { number } => format!("Repair what is red in issue #{number}"),
+            Subject::PullRequest { number } => format!("Repair pull request #{number}"),
+            Subject::Checkout => "Repair".to_owned(),
+        };
+        let request = NewPullRequest {
+            head: self.destination.branch.clone(),
+            base: base.clone(),
+            title: what,
+            body: self.cx.mask.apply(&super::words::pull_request(&self.view, &self.offer, self.login())),
+        };
+        match self.forge.open_pull_request(&request).await {
+            Ok(opened) => Ok(Some(opened)),
+            Err(error) => match error.retry_after() {
+                Some(wait) => Err(Trouble::Later { why: error.to_string(), wait }),
+                // The branch is there and says all; a person can open it.
+                None => {
+                    let (run, why) = (&self.view.run.id, error.to_string());
+                    tracing::warn!(run.id = %run, why, "the pull request was not opened");
+                    Ok(None)
+                }
+            },
+        }
+    }
+
+    fn login(&self) -> String {
+        one_line(&self.recorded.authorization.actor.login, 60)
+    }
+
     fn authorized_head(&self) -> &CommitId {
         &self.recorded.authorization.head
     }
@@ -243,7 +296,7 @@ impl Case<'_> {
             [path] => one_line(path, 40),
             paths => format!("{} files", paths.len()),
         };
-        let login = one_line(&yes.actor.login, 60);
+        let login = self.login();
         let address = match job.repository.forge {
             ForgeKind::Github => format!("{}+{login}@users.noreply.github.com", yes.actor.id),
             ForgeKind::Local => format!("{login}@local.invalid"),

@@ -113,9 +113,11 @@ fn patch(view: &RunView, head: Option<&CommitId>, now: Millis) -> Patch {
     if let Some(head) = head.filter(|head| **head != view.job().head) {
         return Patch::Superseded(head.clone());
     }
-    match &view.job().push_target {
-        PushTarget::Branch { .. } | PushTarget::Fork { .. } => Patch::Waits { refused },
-        PushTarget::Nowhere { why } => Patch::Unpushable(why.clone()),
+    match offer::target(view) {
+        PushTarget::Branch { .. } | PushTarget::Fork { .. } | PushTarget::NewPullRequest { .. } => {
+            Patch::Waits { refused }
+        }
+        PushTarget::Nowhere { why } => Patch::Unpushable(why),
     }
 }
 

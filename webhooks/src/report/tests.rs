@@ -38,6 +38,7 @@ fn spec(goal: Goal) -> JobSpec {
         base: "c".repeat(40).parse().unwrap(),
         fetch_ref: "refs/pull/5/head".into(),
         push_target: PushTarget::Branch { name: "topic".into() },
+        base_branch: None,
         checks: vec![
             Check::new("clippy", Tool::Clippy, &["cargo", "clippy"]),
             Check::new("cargo test", Tool::CargoTest, &["cargo", "test"]),

@@ -1,12 +1,13 @@
 //! The first sentences of a check run: what happened, what it means, what to do next.
 
-use jobs::job::Goal;
+use jobs::forge::{PushTarget, Subject};
+use jobs::job::{ForkPatch, Goal};
 use jobs::run::{Failure, HaltReason, Suspension};
 use jobs::store::RunView;
 
 use super::check::short;
 use super::standing::{Patch, Standing};
-use crate::offer::Offer;
+use crate::offer::{self, Offer};
 use crate::text::one_line;
 
 /// One paragraph each.
@@ -39,8 +40,24 @@ fn repaired(view: &RunView, offer: &Offer, patch: &Patch) -> Vec<String> {
     let proof =
         "What was red on this commit is green with the patch below; it was verified in a sealed container.";
     let seal: String = offer.seal.to_string().chars().take(12).collect();
+    let (way, press) = match (offer::target(view), &view.job().subject) {
+        (PushTarget::NewPullRequest { base }, Subject::Issue { .. }) => (
+            format!("To have a pull request into `{}` opened with exactly this patch", one_line(&base, 120)),
+            "press Apply on the check run or comment",
+        ),
+        (PushTarget::NewPullRequest { base }, Subject::PullRequest { .. } | Subject::Checkout) => (
+            format!(
+                "The fork takes no push. To have a pull request into `{}` opened with this commit and exactly this patch",
+                one_line(&base, 120)
+            ),
+            "press Apply or comment",
+        ),
+        (PushTarget::Branch { .. } | PushTarget::Fork { .. } | PushTarget::Nowhere { .. }, _) => {
+            ("To push exactly this patch".to_owned(), "press Apply or comment")
+        }
+    };
     let ask = format!(
-        "**Nothing was pushed.** To push exactly this patch, press Apply or comment `/whipstitch apply {seal}`. The least role that may do so is `{}`.",
+        "**Nothing was pushed.** {way}, {press} `/whipstitch apply {seal}`. The least role that may do so is `{}`.",
         view.job().guard.least_role.name()
     );
     let mut said = vec![proof.to_owned()];
@@ -53,7 +70,12 @@ fn repaired(view: &RunView, offer: &Offer, patch: &Patch) -> Vec<String> {
         }
         Patch::Unpushable(why) => {
             said.push(format!("**Nothing was pushed**, and this patch cannot be: {}.", sentence(why)));
-            said.push("Save the patch from the run's bundle and apply it with `git apply`.".to_owned());
+            said.push(match view.job().guard.fork_patch {
+                ForkPatch::Suggestion => "Where it fits the diff it is suggested in a review. Else save the patch from the run's bundle and apply it with `git apply`.".to_owned(),
+                ForkPatch::Artifact | ForkPatch::PullRequest => {
+                    "Save the patch from the run's bundle and apply it with `git apply`.".to_owned()
+                }
+            });
         }
         Patch::Superseded(head) => {
             said.push(format!("The pull request moved on to `{}`, and the patch is for this commit alone, so it cannot be applied there. Comment `/whipstitch fix` for a run on the new head.", short(head)));
@@ -69,8 +91,12 @@ fn repaired(view: &RunView, offer: &Offer, patch: &Patch) -> Vec<String> {
             said.push("It is not repeated. Look at the branch; this service looks again as well.".to_owned());
         }
         Patch::Pushed { by, commit } => {
+            let where_to = match offer::opened(view) {
+                Some(number) => format!(" in pull request #{number}"),
+                None => String::new(),
+            };
             said.push(format!(
-                "With the yes of `{}` it was pushed as `{commit}`. This commit itself stays red.",
+                "With the yes of `{}` it was pushed as `{commit}`{where_to}. This commit itself stays red.",
                 one_line(by, 60)
             ));
         }
@@ -82,6 +108,26 @@ fn repaired(view: &RunView, offer: &Offer, patch: &Patch) -> Vec<String> {
         }
     }
     said
+}
+
+/// The text of the pull request that is opened with a patch.
+pub(super) fn pull_request(view: &RunView, offer: &Offer, by: String) -> String {
+    let job = view.job();
+    let about = match &job.subject {
+        Subject::Issue { number } => format!("Fixes #{number}.\n\n"),
+        Subject::PullRequest { number } => {
+            format!(
+                "The commits of #{number}, whose branch takes no push, and one commit that repairs them.\n\n"
+            )
+        }
+        Subject::Checkout => String::new(),
+    };
+    format!(
+        "{about}What was red on `{}` is green with this patch; it was verified in a sealed container, and this pull request was opened with the yes of `{by}`.\n\nRun `{}`, sealed by receipt `sha256:{}`.",
+        short(&job.head),
+        view.run.id,
+        offer.seal
+    )
 }
 
 fn failed(view: &RunView, failure: &Failure) -> Vec<String> {

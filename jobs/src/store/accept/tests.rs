@@ -6,7 +6,7 @@ use crate::run::RunState;
 use crate::store::{deliveries, outbox, runs};
 
 fn comment(text: &str) -> NewMessage {
-    let body = MessageBody::Comment { body: text.to_owned(), reply_to: None };
+    let body = MessageBody::Comment { body: text.to_owned(), reply_to: None, place: Default::default() };
     NewMessage { address: address(), body, not_before: 0 }
 }
 

@@ -56,7 +56,13 @@ fn nothing_to_do(event: &Event) -> Option<String> {
     match event {
         Event::Ping => Some("ignored: a sign of life".to_owned()),
         Event::Ignored { why } => Some(format!("ignored: {}", plain(why))),
-        Event::Comment(_) | Event::CheckAction(_) | Event::PullRequest { .. } => None,
+        Event::Comment(_)
+        | Event::CheckAction(_)
+        | Event::PullRequest { .. }
+        | Event::Label(_)
+        | Event::CheckSuite(_)
+        | Event::Push { .. }
+        | Event::Access { .. } => None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::run::Phase;
 
 fn comment(text: &str, not_before: Millis) -> NewMessage {
-    let body = MessageBody::Comment { body: text.to_owned(), reply_to: Some(3) };
+    let body = MessageBody::Comment { body: text.to_owned(), reply_to: Some(3), place: Default::default() };
     NewMessage { address: address(), body, not_before }
 }
 

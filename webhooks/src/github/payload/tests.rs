@@ -191,18 +191,28 @@ fn every_published_example_payload_is_understood_or_ignored_with_a_reason() {
         if payload["installation"].is_null() {
             payload["installation"] = json!({ "id": 1 });
         }
-        let app = payload["check_run"]["app"]["id"].as_i64().unwrap_or(APP);
+        let owner = [&payload["check_run"]["app"]["id"], &payload["check_suite"]["app"]["id"]];
+        let app = owner.into_iter().find_map(Value::as_i64).unwrap_or(APP);
         let kind = match parse(app, event, payload.to_string().as_bytes()) {
             Event::Comment(_) => "comment",
             Event::CheckAction(_) => "check action",
             Event::PullRequest { .. } => "pull request",
+            Event::Label(_) => "label",
+            Event::CheckSuite(_) => "check suite",
+            Event::Push { .. } => "push",
+            Event::Access { .. } => "access",
             Event::Ping => "ping",
             Event::Ignored { why } => {
                 let acted_on = matches!(
                     (event.as_str(), payload["action"].as_str()),
                     ("issue_comment", Some("created"))
                         | ("check_run", Some("requested_action" | "rerequested"))
-                        | ("pull_request", Some("closed" | "synchronize"))
+                        | ("pull_request", Some("closed" | "synchronize" | "labeled"))
+                        | ("issues", Some("labeled"))
+                        | ("pull_request_review_comment", Some("created"))
+                        | ("installation", Some("created" | "deleted" | "suspend" | "unsuspend"))
+                        | ("installation_repositories", Some("added" | "removed"))
+                        | ("check_suite", Some("requested" | "rerequested"))
                         | ("ping", _)
                 );
                 assert!(!acted_on && !why.is_empty(), "{}: {why}", path.display());
@@ -211,7 +221,103 @@ fn every_published_example_payload_is_understood_or_ignored_with_a_reason() {
         };
         *understood.entry(kind).or_default() += 1;
     }
-    for kind in ["comment", "check action", "pull request", "ping", "ignored"] {
+    for kind in
+        ["comment", "check action", "pull request", "label", "check suite", "access", "ping", "ignored"]
+    {
         assert!(understood.contains_key(kind), "no {kind} among {understood:?}");
     }
+}
+
+fn person() -> Value {
+    json!({
+        "repository": { "name": "widget", "full_name": "acme/widget", "owner": { "login": "acme" } },
+        "installation": { "id": 3 },
+        "sender": { "id": 2, "login": "mara", "type": "User" },
+    })
+}
+
+#[test]
+fn commands_are_read_in_reviews_and_on_lines_with_ids_of_their_own() {
+    let mut payload = person();
+    payload["action"] = json!("created");
+    payload["pull_request"] = json!({ "number": 7 });
+    payload["comment"] = json!({ "id": 11, "body": "/whipstitch fix" });
+    let Event::Comment(event) = read("pull_request_review_comment", &payload) else { panic!("no comment") };
+    assert_eq!((event.place, event.comment_id), (CommentPlace::Line, 11));
+    payload["action"] = json!("submitted");
+    payload["review"] = json!({ "id": 12, "body": "/whipstitch verify", "state": "commented" });
+    let Event::Comment(event) = read("pull_request_review", &payload) else { panic!("no comment") };
+    assert_eq!(
+        (event.place, event.comment_id, event.body.as_str()),
+        (CommentPlace::Review, 12, "/whipstitch verify")
+    );
+    assert_eq!(event.subject, Subject::PullRequest { number: 7 });
+    // A review without words has none.
+    payload["review"]["body"] = Value::Null;
+    assert_eq!(why(read("pull_request_review", &payload)), "the comment has no text");
+}
+
+#[test]
+fn c6_our_own_comments_are_never_read() {
+    let mut payload = comment_payload();
+    payload["comment"]["performed_via_github_app"] = json!({ "id": APP });
+    assert_eq!(why(read("issue_comment", &payload)), "our own comments are never read");
+}
+
+#[test]
+fn labels_are_read_on_issues_and_pull_requests() {
+    for (name, member, subject) in [
+        ("issues", "issue", Subject::Issue { number: 7 }),
+        ("pull_request", "pull_request", Subject::PullRequest { number: 7 }),
+    ] {
+        let mut payload = person();
+        payload["action"] = json!("labeled");
+        payload[member] = json!({ "number": 7 });
+        payload["label"] = json!({ "name": "repair me" });
+        let Event::Label(event) = read(name, &payload) else { panic!("no label") };
+        assert_eq!((event.subject, event.label.as_str()), (subject, "repair me"));
+    }
+}
+
+#[test]
+fn a_check_suite_counts_when_it_is_anothers_and_red_or_ours_and_asked_for() {
+    let suite = |action: &str, app: i64, conclusion: Value| {
+        let mut payload = person();
+        payload["action"] = json!(action);
+        payload["check_suite"] = json!({
+            "head_sha": "a".repeat(40), "app": { "id": app }, "conclusion": conclusion,
+            "pull_requests": [{ "number": 7 }],
+        });
+        read("check_suite", &payload)
+    };
+    for red in ["failure", "timed_out"] {
+        let Event::CheckSuite(event) = suite("completed", 5, json!(red)) else { panic!("no check suite") };
+        assert_eq!((event.change, event.pull_requests), (CheckSuiteChange::Failed, vec![7]));
+    }
+    assert_eq!(why(suite("completed", 5, json!("success"))), "the check suite did not end red");
+    assert_eq!(why(suite("completed", APP, json!("failure"))), "it is our own check suite");
+    assert!(matches!(suite("requested", APP, Value::Null), Event::CheckSuite(_)));
+    assert_eq!(why(suite("rerequested", 5, Value::Null)), "the check suite belongs to another app");
+}
+
+#[test]
+fn pushes_and_the_apps_reach_are_read() {
+    let mut payload = person();
+    payload["ref"] = json!("refs/heads/release/1");
+    assert!(matches!(read("push", &payload), Event::Push { branch, .. } if branch == "release/1"));
+    payload["ref"] = json!("refs/tags/v1");
+    assert_eq!(why(read("push", &payload)), "no branch was pushed to");
+    payload["action"] = json!("removed");
+    payload["repositories_removed"] = json!([{ "full_name": "acme/widget" }]);
+    let lost = |repositories| Event::Access { installation: 3, change: AccessChange::Lost { repositories } };
+    assert_eq!(read("installation_repositories", &payload), lost(vec!["acme/widget".to_owned()]));
+    payload["repositories_removed"] = json!([]);
+    assert_eq!(why(read("installation_repositories", &payload)), "no repository was removed");
+    payload["action"] = json!("deleted");
+    assert_eq!(read("installation", &payload), lost(Vec::new()));
+    payload["action"] = json!("created");
+    assert_eq!(
+        read("installation", &payload),
+        Event::Access { installation: 3, change: AccessChange::Gained }
+    );
 }
