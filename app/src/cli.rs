@@ -138,6 +138,9 @@ pub struct CheckConfig {
 
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Try every known way out of a container, in each backend that is present, and print a table.
+    #[arg(long)]
+    pub probe: bool,
     /// Look at the GitHub App instead: its key, clock, permissions and webhooks.
     #[arg(long)]
     pub github: bool,

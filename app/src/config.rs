@@ -23,6 +23,7 @@ pub struct Config {
     pub local: Option<Local>,
     pub signing: Signing,
     pub egress: Egress,
+    pub sandbox: Sandbox,
 }
 
 /// Where the service listens and keeps its things.
@@ -103,6 +104,15 @@ pub struct Egress {
     pub hosts: Vec<String>,
     /// Networks, such as `10.2.0.0/16`, whose addresses are taken though they are not public.
     pub trusted_networks: Vec<String>,
+}
+
+/// What the operator asks of containers beyond the seal.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sandbox {
+    /// Limits (`memory`, `processes`, `processors`, `disk`) that the kernel must hold: on a machine on which
+    /// one of them is best effort, the service does not start.
+    pub require: Vec<runners::sandbox::Limit>,
 }
 
 /// One thing wrong with the configuration.

@@ -8,7 +8,7 @@ use jobs::source::Source;
 use runners::egress::{HostPort, Network};
 use runners::executor::{EgressSettings, Engine};
 use runners::progress::Progress;
-use runners::sandbox::{Embedded, Sandbox};
+use runners::sandbox::{Embedded, Limit, Sandbox};
 use runners::toolchains::{self, Host, Toolchains};
 use tokio::sync::broadcast;
 
@@ -26,7 +26,7 @@ pub fn of(
         db: service.db.clone(),
         artifacts: service.artifacts.clone(),
         source,
-        sandbox: sandbox()?,
+        sandbox: requiring(&service.config.sandbox.require)?,
         toolchains: detected(),
         egress: settings(&egress.hosts, &egress.trusted_networks)?,
         signer: Arc::clone(&service.signer),
@@ -41,6 +41,20 @@ pub fn of(
 /// The sandbox of this machine.
 pub fn sandbox() -> anyhow::Result<Arc<dyn Sandbox>> {
     Ok(Arc::new(Embedded::new()?))
+}
+
+/// The sandbox of this machine, if the kernel holds each of these limits.
+fn requiring(limits: &[Limit]) -> anyhow::Result<Arc<dyn Sandbox>> {
+    let sandbox = sandbox()?;
+    let capabilities = sandbox.probe();
+    if let Some(weak) = limits.iter().find_map(|&limit| capabilities.weak(limit)) {
+        let text = format!(
+            "sandbox.require asks for what is best effort here: {}: {}; {}",
+            weak.name, weak.found, weak.advice
+        );
+        return Err(Usage(text).into());
+    }
+    Ok(sandbox)
 }
 
 /// The toolchains of this machine.

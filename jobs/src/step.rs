@@ -175,10 +175,27 @@ pub struct SealReport {
     pub landlock_abi: Option<u32>,
     /// Digest of the compiled seccomp policy.
     pub policy: Option<Digest>,
-    /// How limits are enforced: `cgroup-v2`, `cgroup-v1`, `rlimits`.
+    /// How memory is held: `cgroup-v2`, `cgroup-v1`, `rlimits`.
     pub limits_tier: String,
+    /// Each limit and what holds it; reports of older versions have none.
+    #[serde(default)]
+    pub limits: Vec<HeldLimit>,
+    /// Digest of what passed the egress window, as the step's lines stand in the journal.
+    #[serde(default)]
+    pub egress: Option<Digest>,
     /// Each self-test and whether the way out was found closed.
     pub tests: Vec<SealTest>,
+}
+
+/// One limit of a container, and what holds it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HeldLimit {
+    /// `memory`, `processes`, `processors`, `disk`.
+    pub name: String,
+    /// `cgroup-v2`, `cgroup-v1`, `rlimit`, `watch`, `none`.
+    pub by: String,
+    /// Whether the kernel holds it; else it is best effort.
+    pub enforced: bool,
 }
 
 impl SealReport {
@@ -186,12 +203,22 @@ impl SealReport {
     pub fn sealed(&self) -> bool {
         !self.tests.is_empty() && self.tests.iter().all(|test| test.closed)
     }
+
+    /// The report as the text that its digest is of.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("strings, numbers and lists are always written")
+    }
+
+    /// The digest by which receipts name the report.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.to_bytes())
+    }
 }
 
 /// One way out that was tried from inside.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SealTest {
-    /// `interfaces`, `ipv4`, `ipv6`, `dns`, `proxy`, `vsock`.
+    /// `interfaces`, `ipv4`, `user-namespace`, `io-uring`, ...
     pub name: String,
     pub closed: bool,
     /// What the kernel answered.

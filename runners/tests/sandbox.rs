@@ -16,6 +16,8 @@ mod crash;
 mod ends;
 #[path = "sandbox/hostile.rs"]
 mod hostile;
+#[path = "sandbox/killed_often.rs"]
+mod killed_often;
 #[path = "sandbox/refusal.rs"]
 mod refusal;
 #[path = "sandbox/seal.rs"]

@@ -13,6 +13,7 @@ mod mask;
 mod policy_fault;
 mod push;
 mod receipted;
+mod sealing;
 mod standing;
 mod suggestion;
 #[cfg(test)]

@@ -14,6 +14,13 @@ fn faults(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn limits_that_must_hold_are_known_by_name() {
+    let config: Config = toml::from_str("[sandbox]\nrequire = [\"memory\", \"disk\"]\n").unwrap();
+    assert_eq!(config.sandbox.require, [runners::sandbox::Limit::Memory, runners::sandbox::Limit::Disk]);
+    assert!(toml::from_str::<Config>("[sandbox]\nrequire = [\"luck\"]\n").is_err());
+}
+
+#[test]
 fn a_config_without_a_forge_is_one_that_waits_for_its_set_up() {
     assert_eq!(faults(""), Vec::<String>::new());
 }

@@ -187,6 +187,8 @@ impl Work<'_> {
             Cause::TimedOut | Cause::Silent => format!("`{name}` took too long"),
             Cause::OutputLimit => format!("`{name}` printed more than it may"),
             Cause::OutOfMemory => format!("`{name}` used more memory than it may"),
+            Cause::Processes => format!("`{name}` started more processes than it may"),
+            Cause::Disk => format!("`{name}` wrote more than it may"),
         };
         self.trouble.push(trouble);
         Ok(None)

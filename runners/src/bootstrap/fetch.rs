@@ -203,6 +203,8 @@ async fn install_all(
                 | Cause::Silent
                 | Cause::OutputLimit
                 | Cause::OutOfMemory
+                | Cause::Processes
+                | Cause::Disk
                 | Cause::Cancelled => None,
             },
             duration_ms: u64::try_from(exit.duration.as_millis()).unwrap_or(u64::MAX),
@@ -262,6 +264,8 @@ fn ended(cause: Cause) -> String {
         Cause::Silent => "was silent for too long".to_owned(),
         Cause::OutputLimit => "printed more than it may".to_owned(),
         Cause::OutOfMemory => "used more memory than it may".to_owned(),
+        Cause::Processes => "started more processes than it may".to_owned(),
+        Cause::Disk => "wrote more than it may".to_owned(),
         Cause::Cancelled => "was cancelled".to_owned(),
     }
 }

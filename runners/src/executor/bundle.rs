@@ -11,6 +11,7 @@
 //! | `NNNN.diff` | the diff that receipt `NNNN` speaks of |
 //! | `NNNN.dsse.json` | the receipt as a signed in-toto statement, for tools that know those |
 //! | `run.authorizations` | what people decided after the seal, where the bundle was made anew since |
+//! | `seal-report.json` | what the container could and could not do; the journal's entry `seal report` has its digest |
 //! | `key.pub` | the signer's raw public key; a verifier takes the key from elsewhere |
 
 use std::io::Write as _;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use jobs::artifacts::{ArtifactError, Artifacts};
 use jobs::digest::Digest;
 use jobs::id::RunId;
+use jobs::step::SealReport;
 use jobs::store::receipts::ReceiptKind;
 use jobs::store::{self, Db, StoreError, journal};
 use receipts::{Code, Signed, Signer};
@@ -46,6 +48,8 @@ pub struct Contents<'a> {
     /// What people decided after the seal.
     pub decisions: &'a [Signed],
     pub journal: &'a [Signed],
+    /// The run's seal report as its digest is of; `None` where nothing was sealed.
+    pub seal_report: Option<Vec<u8>>,
     /// Signs the exports of the receipts that it issued.
     pub signer: &'a Signer,
 }
@@ -74,7 +78,10 @@ pub async fn from_store(
         }
     }
     let journal: Vec<_> = journal::list(db, run).await?.into_iter().map(super::ledger::outside).collect();
-    let contents = Contents { receipts: &receipts, decisions: &decisions, journal: &journal, signer };
+    let steps = store::steps::list(db, run).await?;
+    let seal_report = super::ledger::seal_report(&steps).map(SealReport::to_bytes);
+    let contents =
+        Contents { receipts: &receipts, decisions: &decisions, journal: &journal, seal_report, signer };
     write(&folder(data_dir, run), artifacts, &contents)
 }
 
@@ -99,6 +106,9 @@ pub fn write(place: &Path, artifacts: &Artifacts, contents: &Contents<'_>) -> Re
     let signed: Vec<Signed> = contents.receipts.iter().map(|(signed, _)| signed.clone()).collect();
     put("run.receipts", &receipts::bundle::write(&signed))?;
     put("run.journal", &receipts::bundle::write(contents.journal))?;
+    if let Some(report) = &contents.seal_report {
+        put("seal-report.json", report)?;
+    }
     put("key.pub", &contents.signer.public_key())?;
     if !contents.decisions.is_empty() {
         put(receipts::bundle::AUTHORIZATIONS, &receipts::bundle::write(contents.decisions))?;

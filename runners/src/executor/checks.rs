@@ -20,6 +20,7 @@ use super::{PhaseError, whole};
 use crate::progress::{Happening, line_of};
 use crate::reports::command::REPORT_FOLDER;
 use crate::reports::{self, Ended, Kept, RawOutput, files};
+use crate::sandbox::removal;
 use crate::sandbox::{Cause, Command, Container, ContainerLimits, ContainerSpec, Exit, HOME, SandboxError};
 use crate::workspace::{self, Bounds, Tree, TreePath};
 
@@ -65,8 +66,8 @@ impl Place {
                 "cannot end a container; the kernel ends it with this process"
             );
         }
-        let folder = self.folder;
-        blocking(move || folder.close().map_err(PhaseError::disk("remove a workspace"))).await
+        let folder = self.folder.keep();
+        blocking(move || removal::remove(&folder).map_err(PhaseError::disk("remove a workspace"))).await
     }
 }
 
@@ -336,6 +337,8 @@ fn result(check: &Check, exit: Option<&Exit>, report: Report) -> CheckResult {
         | Cause::Silent
         | Cause::OutputLimit
         | Cause::OutOfMemory
+        | Cause::Processes
+        | Cause::Disk
         | Cause::Cancelled => None,
     });
     let duration_ms = exit.map_or(0, |exit| u64::try_from(exit.duration.as_millis()).unwrap_or(u64::MAX));
@@ -346,9 +349,12 @@ fn raw(exit: &Exit, files: Vec<files::Collected>) -> RawOutput {
     let (exit_code, ended, kept) = match exit.cause {
         Cause::Exited(code) => (Some(code), Ended::ByItself, Kept::Whole),
         Cause::Signalled(_) => (None, Ended::ByItself, Kept::Whole),
-        Cause::TimedOut | Cause::Silent | Cause::OutOfMemory | Cause::Cancelled => {
-            (None, Ended::Killed, Kept::Whole)
-        }
+        Cause::TimedOut
+        | Cause::Silent
+        | Cause::OutOfMemory
+        | Cause::Processes
+        | Cause::Disk
+        | Cause::Cancelled => (None, Ended::Killed, Kept::Whole),
         Cause::OutputLimit => (None, Ended::Killed, Kept::Truncated),
     };
     RawOutput {

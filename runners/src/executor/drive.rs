@@ -3,7 +3,7 @@
 use jobs::fault;
 use jobs::id::LaunchId;
 use jobs::run::{Failure, Outcome};
-use jobs::step::{Output, StepKind};
+use jobs::step::{Output, SealReport, StepKind};
 use jobs::store::runs;
 
 use super::cx::{Cx, blocking};
@@ -24,6 +24,7 @@ pub enum Driven {
 /// Drives the run from where it stands to its end.
 pub async fn drive(cx: &mut Cx<'_>) -> Result<Driven, PhaseError> {
     cx.folders.make().map_err(PhaseError::disk("make the folders"))?;
+    reap(cx).await?;
     cx.ledger.open(cx.claimed).await?;
     fault::point("run-opened");
     cx.check_interrupt()?;
@@ -44,6 +45,14 @@ pub async fn drive(cx: &mut Cx<'_>) -> Result<Driven, PhaseError> {
     let navigated = navigate::run(cx, installed).await?;
     let ready = baseline::run(cx, navigated).await?;
     repair(cx, ready).await
+}
+
+/// Takes away what an earlier worker of this run left on this node. One that still runs has lost its fence.
+async fn reap(cx: &Cx<'_>) -> Result<(), PhaseError> {
+    let reaped = cx.engine.sandbox.reap(cx.run().clone()).await;
+    reaped.map_err(|error| PhaseError::internal(&super::whole(&error)))?;
+    let folders = cx.folders.clone();
+    blocking(move || folders.remove_leftovers().map_err(PhaseError::disk("remove what a worker left"))).await
 }
 
 /// Edit, verify and decide, until the journal says that nothing is left.
@@ -95,10 +104,16 @@ pub async fn settle(cx: &mut Cx<'_>, outcome: Outcome) -> Result<(), PhaseError>
     let settlement = cx.ledger.seal(&tree, outcome.clone())?;
     let place = bundle::folder(&cx.engine.data_dir, cx.run());
     let (receipts, journal) = (cx.ledger.receipts().to_vec(), cx.ledger.entries().to_vec());
+    let seal_report = cx.ledger.seal_report().map(SealReport::to_bytes);
     let (artifacts, signer) = (cx.engine.artifacts.clone(), std::sync::Arc::clone(&cx.engine.signer));
     blocking(move || {
-        let contents =
-            bundle::Contents { receipts: &receipts, decisions: &[], journal: &journal, signer: &signer };
+        let contents = bundle::Contents {
+            receipts: &receipts,
+            decisions: &[],
+            journal: &journal,
+            seal_report,
+            signer: &signer,
+        };
         let written = bundle::write(&place, &artifacts, &contents);
         written.map(drop).map_err(|error| PhaseError::internal(&super::whole(&error)))
     })

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use jobs::id::RunId;
 use rustix::fs::{AtFlags, FileType, Gid, Mode as Bits, OFlags, Timespec, Timestamps, Uid};
 
+use crate::sandbox::removal;
 use crate::workspace::{Tree, TreePath};
 
 /// Folders are not entered deeper than this.
@@ -21,6 +22,9 @@ const DEPTH: usize = 128;
 /// More than this is not copied.
 const BYTES: u64 = 16 << 30;
 const NAMES: u64 = 4 << 20;
+
+/// How the names of folders for one container begin.
+const PER_CONTAINER: [&str; 3] = ["check-", "agent-", "self-test-"];
 
 /// Where a run keeps its things on this node. Only this process's user reaches it; what containers write
 /// lies two levels below.
@@ -63,12 +67,20 @@ impl Folders {
         Ok(folder)
     }
 
+    /// Takes away what a worker that died had made for single containers.
+    pub fn remove_leftovers(&self) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.root)?.flatten() {
+            let name = entry.file_name();
+            if PER_CONTAINER.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                removal::remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes everything of the run away, but for what is in artifacts and the bundle.
     pub fn remove(&self) -> io::Result<()> {
-        match std::fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        removal::remove(&self.root)
     }
 }
 

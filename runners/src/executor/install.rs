@@ -1,5 +1,6 @@
 //! Bootstrap: dependencies are installed through the one window, which is then sealed for good.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jobs::fault;
@@ -11,7 +12,7 @@ use super::provision::{Provisioned, Ready, replay};
 use super::{PhaseError, drive, whole};
 use crate::bootstrap::{self, BootstrapError, Bootstrapped};
 use crate::egress::{EgressBounds, EgressPolicy, Sealed};
-use crate::sandbox::Bind;
+use crate::sandbox::{Bind, ContainerLimits, ContainerSpec, SandboxError, leftovers};
 
 /// Installs and seals, or takes over what an earlier worker on this node installed: its window died with it.
 pub async fn run(cx: &mut Cx<'_>, provisioned: Provisioned) -> Result<Ready, PhaseError> {
@@ -43,8 +44,9 @@ async fn install(cx: &Cx<'_>, provisioned: &Provisioned) -> Result<Bootstrapped,
         std::fs::remove_dir_all(&installed).map_err(PhaseError::disk("clear an unfinished installation"))?;
     }
     std::fs::create_dir(&installed).map_err(PhaseError::disk("make the installation's folder"))?;
+    self_test(cx).await?;
     // The path of a socket must be short, and a data folder's need not be.
-    let window = tempfile::Builder::new().prefix("whipstitch-").tempdir();
+    let window = leftovers::folder(cx.run());
     let window = window.map_err(PhaseError::disk("make the egress window's folder"))?;
     let engine = cx.engine;
     let plan = bootstrap::plan(&provisioned.admitted, &engine.toolchains);
@@ -75,6 +77,35 @@ async fn install(cx: &Cx<'_>, provisioned: &Provisioned) -> Result<Bootstrapped,
         Err(BootstrapError::Cancelled) => Err(cx.interrupted()),
         Err(error) => Err(PhaseError::Failed(Failure::Bootstrap(whole(&error)))),
     }
+}
+
+/// Tries the walls of a container from inside before anything of the repository runs in one, window or not.
+async fn self_test(cx: &Cx<'_>) -> Result<(), PhaseError> {
+    let folder = super::checks::fresh_folder(cx, "self-test-").await?;
+    let spec = ContainerSpec {
+        run: cx.run().clone(),
+        workspace: folder.path().join("workspace"),
+        home: folder.path().join("home"),
+        read_only: Vec::new(),
+        environment: BTreeMap::new(),
+        limits: ContainerLimits::of(&cx.job().limits),
+        egress: None,
+    };
+    let tested = async {
+        let mut container = cx.engine.sandbox.create(spec).await?;
+        let sealed = container.seal(&Sealed::never_opened()).await;
+        container.destroy().await?;
+        sealed.map(drop)
+    };
+    tested.await.map_err(|error| PhaseError::Failed(Failure::Bootstrap(refusal(&error))))
+}
+
+/// What people are told where no container holds.
+fn refusal(error: &SandboxError) -> String {
+    format!(
+        "{}; nothing of the repository was run; see `whipstitch doctor --probe` on this node",
+        whole(error)
+    )
 }
 
 /// Marks the installation as complete, with the folders that containers get of it.

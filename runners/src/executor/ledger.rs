@@ -10,7 +10,7 @@ use jobs::digest::Digest;
 use jobs::id::{Fence, LaunchId, RunId, TreeId};
 use jobs::job::JobSpec;
 use jobs::run::{Outcome, Phase};
-use jobs::step::{Output, StepKind, StepState};
+use jobs::step::{Output, SealReport, StepKind, StepState};
 use jobs::store::launches::{self, Launch, NewLaunch};
 use jobs::store::receipts::{NewReceipt, ReceiptKind};
 use jobs::store::runs::{Claimed, Settlement};
@@ -24,6 +24,8 @@ use super::PhaseError;
 use crate::edit::Changeset;
 use crate::progress::{Happening, Progress};
 
+/// The journal entry, and the words of the last receipt, that name the report by its digest.
+const SEAL_REPORT: &str = "seal report";
 /// Who writes what no agent and no person does.
 const RUNNER: &str = "whipstitch:runner";
 
@@ -161,7 +163,25 @@ impl Ledger {
 
     /// Records what a step left.
     pub async fn done(&mut self, kind: StepKind, iteration: u32, output: Output) -> Result<(), PhaseError> {
-        self.done_with(kind, iteration, output, Vec::new()).await
+        let lines = match &output {
+            // An entry of its own, so that the report can be held against the journal without the other rows.
+            Output::Bootstrapped { seal, .. } => {
+                vec![self.entry(Kind::Step, SEAL_REPORT, *seal.digest().as_bytes())?]
+            }
+            Output::Provisioned { .. }
+            | Output::Navigated { .. }
+            | Output::Baseline { .. }
+            | Output::Proposed { .. }
+            | Output::Applied { .. }
+            | Output::Verified { .. }
+            | Output::Governed { .. } => Vec::new(),
+        };
+        self.done_with(kind, iteration, output, lines).await
+    }
+
+    /// What the run's container could and could not do; `None` before it was sealed.
+    pub fn seal_report(&self) -> Option<&SealReport> {
+        seal_report(&self.steps)
     }
 
     async fn done_with(
@@ -292,7 +312,7 @@ impl Ledger {
         let entry = self.signed(Kind::Seal, outcome.name(), *body.as_bytes())?;
         let seal = Seal {
             actor: RUNNER,
-            reason: &super::summary::of_outcome(&outcome),
+            reason: &self.reason_of_end(&outcome),
             as_of: stamp(as_of),
             issued_at: stamp(now),
             tree_after: tree_after.as_str(),
@@ -305,6 +325,17 @@ impl Ledger {
         let receipt = self.new_receipt(ReceiptKind::Seal, signed, None);
         let (run, fence) = (self.run.clone(), self.fence);
         Ok(Settlement { run, fence, outcome, entry, receipts: vec![receipt], now })
+    }
+
+    /// The outcome in words, and the report by which one knows what the code that was run could reach.
+    fn reason_of_end(&self, outcome: &Outcome) -> String {
+        /// Of the words, so that the digest behind them is never cut off.
+        const MOST: usize = 220;
+        let words: String = super::summary::of_outcome(outcome).chars().take(MOST).collect();
+        match self.seal_report() {
+            Some(report) => format!("{words}; {SEAL_REPORT} sha256:{}", report.digest()),
+            None => words,
+        }
     }
 
     fn step(&mut self, kind: StepKind, iteration: u32, state: StepState) -> Result<Line, PhaseError> {
@@ -376,6 +407,23 @@ impl Ledger {
     pub fn now(&self) -> Millis {
         self.clock.now()
     }
+}
+
+/// The report of the last installation among a run's steps.
+pub fn seal_report(steps: &[Step]) -> Option<&SealReport> {
+    steps.iter().rev().find_map(|step| match &step.state {
+        StepState::Done { output } => match output.as_ref() {
+            Output::Bootstrapped { seal, .. } => Some(seal),
+            Output::Provisioned { .. }
+            | Output::Navigated { .. }
+            | Output::Baseline { .. }
+            | Output::Proposed { .. }
+            | Output::Applied { .. }
+            | Output::Verified { .. }
+            | Output::Governed { .. } => None,
+        },
+        StepState::Begun | StepState::Failed { .. } => None,
+    })
 }
 
 /// The decision before the first edit belongs to it, not to a repair.

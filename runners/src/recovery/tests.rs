@@ -44,6 +44,8 @@ fn seal() -> SealReport {
         landlock_abi: None,
         policy: None,
         limits_tier: "rlimits".to_owned(),
+        limits: Vec::new(),
+        egress: None,
         tests: Vec::new(),
     }
 }

@@ -163,6 +163,7 @@ mod tests {
                 file_bytes: 1 << 30,
                 open_files: 256,
                 scratch_bytes: 64 << 20,
+                ..crate::sandbox::ContainerLimits::default()
             },
             egress: None,
         }

@@ -10,9 +10,12 @@
 
 mod base;
 mod cgroup;
+pub mod conformance;
 mod embedded;
 pub mod init;
+pub mod leftovers;
 mod probe;
+pub mod removal;
 mod seccomp;
 mod sys;
 
@@ -28,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::egress::Sealed;
 
 pub use self::embedded::Embedded;
+pub use self::seccomp::oci::profile as seccomp_profile;
 
 /// Where the workspace lies within every container.
 pub const WORKSPACE: &str = "/workspace";
@@ -112,6 +116,12 @@ pub struct ContainerLimits {
     pub open_files: u64,
     /// Size of each scratch file system (`/tmp`, `/dev/shm`).
     pub scratch_bytes: u64,
+    /// What may be written to the workspace and to the home, each.
+    pub disk_bytes: u64,
+    /// How many files and folders may be made in the workspace and in the home, each.
+    pub disk_files: u64,
+    /// The share of processors, 100 being one of them.
+    pub cpu_percent: u64,
 }
 
 impl ContainerLimits {
@@ -123,8 +133,22 @@ impl ContainerLimits {
             file_bytes: 4 << 30,
             open_files: 4096,
             scratch_bytes: 512 << 20,
+            disk_bytes: 16 << 30,
+            disk_files: 2_000_000,
+            cpu_percent: all_processors(),
         }
     }
+}
+
+impl Default for ContainerLimits {
+    fn default() -> Self {
+        Self::of(&jobs::job::Limits::default())
+    }
+}
+
+/// The share that is every processor of the machine.
+fn all_processors() -> u64 {
+    100 * std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
 /// One command within a container.
@@ -186,6 +210,10 @@ pub enum Cause {
     OutputLimit,
     /// Its processes used more memory than they may.
     OutOfMemory,
+    /// It failed, and it had been refused a process.
+    Processes,
+    /// It failed, and a file system or a file of it was full.
+    Disk,
     /// The run was cancelled.
     Cancelled,
 }
@@ -203,6 +231,34 @@ impl Capabilities {
     /// Whether everything that sealing needs is there.
     pub fn can_seal(&self) -> bool {
         self.findings.iter().all(|finding| finding.state != FindingState::Missing)
+    }
+
+    /// What is best effort about a limit; `None` where the kernel holds it.
+    pub fn weak(&self, limit: Limit) -> Option<&Finding> {
+        let is = |finding: &&Finding| finding.name == limit.finding() && finding.state != FindingState::Ok;
+        self.findings.iter().find(is)
+    }
+}
+
+/// A limit that some machines cannot hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    Memory,
+    Processes,
+    Processors,
+    Disk,
+}
+
+impl Limit {
+    /// The name of the finding about it.
+    pub const fn finding(self) -> &'static str {
+        match self {
+            Limit::Memory => "memory limit",
+            Limit::Processes => "process limit",
+            Limit::Processors => "processor limit",
+            Limit::Disk => "disk limit",
+        }
     }
 }
 

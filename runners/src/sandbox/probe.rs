@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use jobs::digest::Digest;
-use jobs::step::{SealReport, SealTest};
+use jobs::step::{EgressLine, HeldLimit, SealReport, SealTest};
 
 use super::base::Root;
-use super::cgroup::{Place, Version};
+use super::cgroup::{Bounds, Controller, Place, Version};
 use super::embedded::{NAME, send_head};
 use super::init::plan::{Limits, Plan, Report, Work};
 use super::{Capabilities, Finding, FindingState, init, seccomp, sys};
@@ -30,7 +30,7 @@ const HOST_IDS: [u32; 3] = [1_879_070_547, 64_947, 9_947];
 pub struct Probed {
     pub host_ids: (u32, u32),
     pub landlock: Option<u32>,
-    pub cgroup: Option<Place>,
+    pub cgroup: Place,
     kernel: String,
     policy: Option<Digest>,
     trial: Result<Vec<SealTest>, NoContainer>,
@@ -83,19 +83,18 @@ impl Probed {
         Capabilities { backend: NAME, kernel: self.kernel.clone(), findings: self.findings() }
     }
 
-    /// The report of a seal whose dials came to `tests`.
-    pub fn report(&self, tests: Vec<SealTest>) -> SealReport {
-        let tier = match self.cgroup.as_ref().map(|place| place.version) {
-            Some(Version::One) => "cgroup-v1",
-            Some(Version::Two) => "cgroup-v2",
-            None => "rlimits",
-        };
+    /// The report of a seal whose self-test came to `tests`, after `egress` had passed the window.
+    pub fn report(&self, tests: Vec<SealTest>, egress: &[EgressLine]) -> SealReport {
+        let tier = self.cgroup.version(Controller::Memory).map_or("rlimits", interface);
+        let ledger = serde_json::to_vec(egress).expect("strings and numbers are always written");
         SealReport {
             backend: NAME.to_owned(),
             kernel: self.kernel.clone(),
             landlock_abi: self.landlock,
             policy: self.policy,
             limits_tier: tier.to_owned(),
+            limits: self.limits(),
+            egress: Some(Digest::of(ledger)),
             tests,
         }
     }
@@ -105,7 +104,8 @@ impl Probed {
         if let Ok(tests) = &self.trial {
             findings.push(seal(tests));
         }
-        findings.extend([self.landlock(), self.seccomp(), self.memory(), processes(), disk()]);
+        findings.extend([self.landlock(), self.seccomp(), self.memory()]);
+        findings.extend([self.processes(), self.processors(), disk()]);
         findings
     }
 
@@ -148,21 +148,49 @@ impl Probed {
     }
 
     fn memory(&self) -> Finding {
-        let name = "memory limit";
-        match &self.cgroup {
-            Some(place) => {
-                let version = if place.version == Version::One { 1 } else { 2 };
-                ok(name, format!("cgroup version {version} below {}", place.folder.display()))
+        let weak = "no cgroup can be made; best effort: a limit per process and a watch of the sum";
+        self.held_by_cgroup("memory limit", Controller::Memory, weak)
+    }
+
+    fn processes(&self) -> Finding {
+        match self.cgroup.version(Controller::Pids) {
+            Some(_) => self.held_by_cgroup("process limit", Controller::Pids, ""),
+            None => ok("process limit", "RLIMIT_NPROC, counted for each container alone".to_owned()),
+        }
+    }
+
+    fn processors(&self) -> Finding {
+        let weak = "no cgroup can be made; a container may use every processor";
+        self.held_by_cgroup("processor limit", Controller::Cpu, weak)
+    }
+
+    fn held_by_cgroup(&self, name: &'static str, controller: Controller, weak: &str) -> Finding {
+        match (self.cgroup.version(controller), self.cgroup.folder(controller)) {
+            (Some(version), Some(folder)) => {
+                ok(name, format!("{} below {}", interface(version), folder.display()))
             }
-            None => Finding {
+            (None, _) | (_, None) => Finding {
                 name,
                 state: FindingState::Weak,
-                found: "no cgroup can be made; best effort: a limit per process and a watch of the sum"
-                    .to_owned(),
-                advice: "run as root, or as a systemd unit with Delegate=memory and DelegateSubgroup=main"
+                found: weak.to_owned(),
+                advice: "run as root, or as a systemd unit with Delegate=yes and DelegateSubgroup=main"
                     .to_owned(),
             },
         }
+    }
+
+    /// Each limit, and what holds it here.
+    fn limits(&self) -> Vec<HeldLimit> {
+        let held = |name: &str, controller, otherwise: &str, enforced| match self.cgroup.version(controller) {
+            Some(version) => limit(name, interface(version), true),
+            None => limit(name, otherwise, enforced),
+        };
+        vec![
+            held("memory", Controller::Memory, "watch", false),
+            held("processes", Controller::Pids, "rlimit", true),
+            held("processors", Controller::Cpu, "none", false),
+            limit("disk", "watch", false),
+        ]
     }
 
     fn trial_plan(&self) -> Plan {
@@ -173,17 +201,20 @@ impl Probed {
             file_bytes: 1 << 20,
             open_files: 256,
             scratch_bytes: 1 << 20,
+            disk_bytes: 1 << 20,
+            disk_files: 1000,
         };
+        let bounds = Bounds { memory_bytes: limits.memory_bytes, tasks: 64, cpu_percent: None };
         Plan {
             host_ids: self.host_ids,
             mounts: root.mounts,
             links: root.links,
             files: root.files,
             limits,
-            cgroup: self.cgroup.as_ref().map(|place| place.child("trial")),
+            cgroup: self.cgroup.child("trial", bounds),
             landlock: self.landlock.is_some(),
             forward: false,
-            work: Work::Dials,
+            work: Work::SelfTest,
         }
     }
 }
@@ -208,15 +239,22 @@ fn seal(tests: &[SealTest]) -> Finding {
     }
 }
 
-fn processes() -> Finding {
-    ok("process limit", "RLIMIT_NPROC, counted for each container alone".to_owned())
+const fn interface(version: Version) -> &'static str {
+    match version {
+        Version::One => "cgroup-v1",
+        Version::Two => "cgroup-v2",
+    }
+}
+
+fn limit(name: &str, by: &str, enforced: bool) -> HeldLimit {
+    HeldLimit { name: name.to_owned(), by: by.to_owned(), enforced }
 }
 
 fn disk() -> Finding {
     Finding {
         name: "disk limit",
         state: FindingState::Weak,
-        found: "scratch space is bounded; in the workspace only each file is".to_owned(),
+        found: "scratch space is bounded; workspace and home are watched, best effort".to_owned(),
         advice: "keep the data folder on a file system of its own".to_owned(),
     }
 }
@@ -312,7 +350,7 @@ fn ask(socket: &mut UnixStream, output: OwnedFd, plan: &Plan) -> io::Result<Stri
 fn judge(said: &str) -> Result<(), NoContainer> {
     let first = said.lines().next().map(serde_json::from_str::<Report>);
     match first {
-        Some(Ok(Report::Exited(0))) => Ok(()),
+        Some(Ok(Report::Exited { code: 0, .. })) => Ok(()),
         Some(Ok(Report::Failed { what, errno })) => Err(NoContainer { what, errno }),
         Some(Ok(Report::NotStarted { why })) => Err(NoContainer { what: why, errno: None }),
         Some(Ok(other)) => Err(NoContainer { what: format!("it ended by {other:?}"), errno: None }),

@@ -58,6 +58,7 @@ pub async fn fresh_with(sandbox: &Embedded, change: impl FnOnce(&mut ContainerSp
             file_bytes: 64 << 20,
             open_files: 256,
             scratch_bytes: 16 << 20,
+            ..ContainerLimits::default()
         },
         egress: None,
     };

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use runners::sandbox::{Cause, FindingState, Sandbox as _};
+use runners::sandbox::{Cause, FindingState, Limit, Sandbox as _};
 
 use super::common::sandbox;
 use super::container::{fixture, python};
@@ -124,6 +124,8 @@ fn what_is_weak_says_what_to_do() {
     let Some(sandbox) = sandbox() else { return };
     let capabilities = sandbox.probe();
     assert!(capabilities.can_seal());
+    // The kernel always counts processes; disk is only watched.
+    assert!(capabilities.weak(Limit::Disk).is_some() && capabilities.weak(Limit::Processes).is_none());
     for finding in capabilities.findings {
         assert_eq!(finding.state == FindingState::Ok, finding.advice.is_empty(), "{finding:?}");
     }

@@ -23,6 +23,7 @@ pub fn limits() -> ContainerLimits {
         file_bytes: 64 << 20,
         open_files: 256,
         scratch_bytes: 32 << 20,
+        ..ContainerLimits::default()
     }
 }
 

@@ -27,15 +27,20 @@ fn run_id() -> RunId {
     RunId::fresh(1_700_000_000_000)
 }
 
-/// Folders of cgroups that belong to a run of this time.
-fn leftovers(run: &str) -> Vec<PathBuf> {
-    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
-    let memory = own.lines().find_map(|line| line.split_once(":memory:")).map(|(_, path)| path);
-    let Some(path) = memory else { return Vec::new() };
-    let folder = PathBuf::from(format!("/sys/fs/cgroup/memory{path}"));
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let paths = entries.flatten().map(|entry| entry.path());
-    paths.filter(|path| path.to_string_lossy().contains(run)).collect()
+/// Folders of cgroups, under any controller and version, that belong to a run.
+pub fn leftovers(run: &str) -> Vec<PathBuf> {
+    let (mut waiting, mut found) = (vec![PathBuf::from("/sys/fs/cgroup")], Vec::new());
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                if entry.file_name().to_string_lossy().contains(run) {
+                    found.push(entry.path());
+                }
+                waiting.push(entry.path());
+            }
+        }
+    }
+    found
 }
 
 fn in_folder(mut fixture: Fixture, folder: &Path) -> Fixture {

@@ -74,6 +74,65 @@ async fn total_time_silence_output_and_cancel_each_end_it() {
     assert_eq!(exit.cause, Cause::Cancelled);
 }
 
+/// A program that copes with a refusal has not failed for it.
+#[tokio::test]
+async fn a_full_file_system_or_file_is_told_as_the_cause_of_a_failure() {
+    let Some(fixture) = fixture() else { return };
+    let fill = |folder: &str| format!("head -c 40M /dev/zero > {folder}/fill");
+    assert_eq!(fixture.run(&["sh", "-c", &fill("/tmp")]).await.cause, Cause::Disk);
+    let removed = format!("{} || {{ sleep 0.5; rm /tmp/fill; exit 3; }}", fill("/tmp"));
+    assert_eq!(fixture.run(&["sh", "-c", &removed]).await.cause, Cause::Disk);
+    let coped = format!("{} || {{ rm /tmp/fill; exit 0; }}", fill("/tmp"));
+    assert_eq!(fixture.run(&["sh", "-c", &coped]).await.cause, Cause::Exited(0));
+    let large = python("open('/workspace/large', 'wb').truncate(1 << 40)");
+    let exit = fixture.exec(Command { argv: large.argv, ..command(&["true"]) }).await;
+    assert_eq!(exit.cause, Cause::Exited(1), "Python ignores the signal and sees an error of its own");
+    let exit = fixture.run(&["sh", "-c", "exec head -c 80M /dev/zero > /workspace/large"]).await;
+    assert_eq!(exit.cause, Cause::Disk);
+}
+
+/// The watch looks ten times a second, so the writer goes on until it is ended.
+#[tokio::test]
+async fn more_on_disk_than_there_may_be_ends_the_command() {
+    let Some(mut fixture) = fixture() else { return };
+    fixture.spec.limits.disk_bytes = 24 << 20;
+    let writer = "i=0; while :; do head -c 1M /dev/zero > ~/piece-$i; i=$((i + 1)); done";
+    assert_eq!(fixture.run(&["sh", "-c", writer]).await.cause, Cause::Disk);
+    fixture.spec.limits.disk_bytes = 16 << 30;
+    fixture.spec.limits.disk_files = 500;
+    let writer = "i=0; while :; do : > file-$i; i=$((i + 1)); done";
+    assert_eq!(fixture.run(&["sh", "-c", writer]).await.cause, Cause::Disk);
+}
+
+#[tokio::test]
+async fn a_refused_process_is_told_as_the_cause_of_a_failure() {
+    let Some(fixture) = fixture() else { return };
+    let program = r#"
+for _ in range(500):
+    if os.fork() == 0:
+        time.sleep(60)
+"#;
+    let counted = runners::sandbox::Sandbox::probe(&fixture.sandbox);
+    let by_kernel =
+        counted.findings.iter().any(|one| one.name == "process limit" && one.found.contains("cgroup"));
+    let exit = fixture.exec(python(program)).await;
+    match by_kernel {
+        true => assert_eq!(exit.cause, Cause::Processes),
+        // The watch may look too late at a program that leaves at once.
+        false => assert!(matches!(exit.cause, Cause::Processes | Cause::Exited(1)), "{:?}", exit.cause),
+    }
+    let patient = "
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(60)
+except OSError:
+    time.sleep(1)
+    sys.exit(7)
+";
+    assert_eq!(fixture.exec(python(patient)).await.cause, Cause::Processes);
+}
+
 /// The survivor holds a lock on a file, so that it being gone is seen without waiting.
 #[tokio::test]
 async fn nothing_outlives_its_command() {

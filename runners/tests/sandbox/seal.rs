@@ -70,14 +70,18 @@ async fn the_report_tells_what_was_dialled_and_what_the_kernel_answered() {
     let Some(fixture) = fixture() else { return };
     let report = fixture.container().await.seal(&Sealed::never_opened()).await.unwrap();
     assert!(report.sealed());
-    let said: Vec<_> = report.tests.iter().map(|test| format!("{}: {}", test.name, test.evidence)).collect();
+    let network = report.tests.iter().take(9);
+    let said: Vec<_> = network.map(|test| format!("{}: {}", test.name, test.evidence)).collect();
     insta::assert_snapshot!(said.join("\n"), @r"
     interfaces: up: lo
-    ipv4: 1.1.1.1:443: Network is unreachable (os error 101); 8.8.8.8:53: Network is unreachable (os error 101); 169.254.169.254:80: Network is unreachable (os error 101); 203.0.113.1:443: Network is unreachable (os error 101)
-    ipv6: [2606:4700:4700::1111]:443: Network is unreachable (os error 101); [2001:4860:4860::8888]:53: Network is unreachable (os error 101)
-    dns: 1.1.1.1:53: Network is unreachable (os error 101); 169.254.169.253:53: Network is unreachable (os error 101)
-    proxy: socket: No such file or directory (os error 2); forwarder: Connection refused (os error 111)
-    vsock: socket(AF_VSOCK): Operation not permitted (os error 1)
+    ipv4: 1.1.1.1:443: Network is unreachable; 8.8.8.8:53: Network is unreachable; 169.254.169.254:80: Network is unreachable; 10.0.0.1:80: Network is unreachable; 192.168.0.1:80: Network is unreachable; 203.0.113.1:443: Network is unreachable
+    ipv6: [2606:4700:4700::1111]:443: Network is unreachable; [2001:4860:4860::8888]:53: Network is unreachable; [fd00:ec2::254]:80: Network is unreachable
+    dns: 1.1.1.1:53: Network is unreachable; 169.254.169.253:53: Network is unreachable
+    proxy: socket: No such file or directory; forwarder: Connection refused
+    vsock: Operation not permitted
+    socket-families: Operation not permitted
+    netlink: Operation not permitted
+    raw-sockets: Operation not permitted
     ");
 }
 

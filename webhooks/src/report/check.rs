@@ -217,6 +217,7 @@ struct Summary<'a> {
     flaky: Listed,
     reasons: Vec<String>,
     left_out: Option<String>,
+    seal: Vec<String>,
     receipts: Option<Receipts<'a>>,
     run: About,
 }
@@ -232,6 +233,7 @@ impl<'a> Summary<'a> {
             flaky: Listed::of(change.flaky),
             red_now: Listed::of(if ended { change.red_now } else { Vec::new() }),
             reasons: if ended { evidence::reasons(view) } else { Vec::new() },
+            seal: super::sealing::lines(view),
             left_out: (left_out > 0).then(|| evidence::count(left_out, "finding")),
             receipts: Receipts::of(view, material),
             run: About::of(view, material),

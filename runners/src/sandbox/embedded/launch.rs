@@ -17,7 +17,7 @@ use tokio::process::Child;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::init::plan::{Plan, Report};
+use crate::sandbox::init::plan::{Met, Plan, Report};
 use crate::sandbox::{Cause, Command, Exit, SandboxError, init};
 
 /// How long the launcher may take to end a container before it is ended itself.
@@ -64,7 +64,7 @@ pub struct Launched<'a> {
 #[derive(Default)]
 struct Told {
     report: Option<Report>,
-    out_of_memory: bool,
+    met: Met,
     gone: bool,
     /// Why we end it, when we do.
     ours: Option<Cause>,
@@ -130,11 +130,15 @@ impl<'a> Launched<'a> {
             stderr: stderr.kept,
             duration: self.started.elapsed(),
         };
+        let met = self.told.met;
         let cause = match (self.told.ours, self.told.report) {
-            _ if self.told.out_of_memory => Cause::OutOfMemory,
+            _ if met.memory => Cause::OutOfMemory,
+            _ if met.disk => Cause::Disk,
             (Some(cause), _) => cause,
-            (None, Some(Report::Exited(code))) => Cause::Exited(code),
-            (None, Some(Report::Signalled(signal))) => Cause::Signalled(signal),
+            (None, Some(Report::Exited { code, full })) => failed_by(met, full, Cause::Exited(code)),
+            (None, Some(Report::Signalled { signal, full })) => {
+                failed_by(met, full, Cause::Signalled(signal))
+            }
             (None, Some(Report::NotStarted { why })) => {
                 return Err(SandboxError::NotStarted { program: program.to_owned(), why });
             }
@@ -143,7 +147,7 @@ impl<'a> Launched<'a> {
                     errno.map_or_else(|| io::Error::other("no number"), io::Error::from_raw_os_error);
                 return Err(SandboxError::Create { what, source });
             }
-            (None, Some(Report::Gone { .. }) | None) => {
+            (None, Some(Report::Gone(_)) | None) => {
                 let source =
                     io::Error::other(format!("its first process died; the launcher left by {status}"));
                 return Err(lost(source));
@@ -206,9 +210,9 @@ impl<'a> Launched<'a> {
 impl Told {
     fn hear(&mut self, line: &str) -> io::Result<()> {
         match serde_json::from_str(line)? {
-            Report::Gone { out_of_memory } => {
+            Report::Gone(met) => {
                 self.gone = true;
-                self.out_of_memory = out_of_memory;
+                self.met = met;
             }
             // The launcher's own failure can follow the container's; the first is the cause.
             report => {
@@ -218,6 +222,17 @@ impl Told {
             }
         }
         Ok(())
+    }
+}
+
+/// A program that ends well has coped with what it was refused; one that fails has most likely failed for it.
+fn failed_by(met: Met, full: bool, own: Cause) -> Cause {
+    match own {
+        Cause::Exited(0) => own,
+        Cause::Signalled(libc::SIGXFSZ) => Cause::Disk,
+        _ if met.processes => Cause::Processes,
+        _ if full => Cause::Disk,
+        own => own,
     }
 }
 

@@ -16,9 +16,13 @@ use jobs::step::{SealReport, SealTest};
 pub(super) use self::launch::send_head;
 use self::launch::{Bounds, Launched};
 use super::base::{self, Root};
-use super::init::plan::{Mount, Plan, Work};
+use super::cgroup::Bounds as CgroupBounds;
+use super::init::plan::{Limits, Mount, Plan, Work};
 use super::probe::Probed;
-use super::{Capabilities, Command, Container, ContainerSpec, Exit, Sandbox, SandboxError, WORKSPACE};
+use super::{
+    Capabilities, Command, Container, ContainerSpec, Exit, Sandbox, SandboxError, WORKSPACE, all_processors,
+    leftovers,
+};
 use crate::egress::Sealed;
 
 /// The name under which the backend is reported.
@@ -90,11 +94,15 @@ impl Sandbox for Embedded {
     }
 
     async fn reap(&self, run: RunId) -> Result<(), SandboxError> {
-        let Some(place) = self.probed.cgroup.clone() else { return Ok(()) };
-        let beginning = format!("{run}-");
-        let removed = tokio::task::spawn_blocking(move || place.remove_leftovers(&beginning))
-            .await
-            .map_err(std::io::Error::other);
+        let place = self.probed.cgroup.clone();
+        let (beginning, of) = (format!("{run}-"), run.clone());
+        let removed = tokio::task::spawn_blocking(move || {
+            // Processes first: what they hold open goes with them.
+            place.remove_leftovers(&beginning)?;
+            leftovers::remove(&of)
+        })
+        .await
+        .map_err(std::io::Error::other);
         removed.and_then(|removed| removed).map_err(|source| SandboxError::Lost {
             while_doing: format!("removing what run {run} left"),
             source,
@@ -119,14 +127,19 @@ impl EmbeddedContainer {
         if let Some(folder) = &self.egress {
             mounts.push(Mount { host: folder.clone(), inside: EGRESS_FOLDER.into(), writable: false });
         }
-        let cgroup = probed.cgroup.as_ref();
+        let limits: Limits = self.spec.limits.into();
+        let bounds = CgroupBounds {
+            memory_bytes: limits.memory_bytes,
+            tasks: limits.tasks(self.egress.is_some()),
+            cpu_percent: Some(self.spec.limits.cpu_percent).filter(|&share| share < all_processors()),
+        };
         Plan {
             host_ids: probed.host_ids,
             mounts,
             links: self.root.links.clone(),
             files: self.root.files.clone(),
-            limits: self.spec.limits.into(),
-            cgroup: cgroup.map(|place| place.child(&self.spec.run.to_string())),
+            limits,
+            cgroup: probed.cgroup.child(&self.spec.run.to_string(), bounds),
             landlock: probed.landlock.is_some(),
             forward: self.egress.is_some(),
             work,
@@ -142,7 +155,7 @@ impl EmbeddedContainer {
         }
         let program = match &work {
             Work::Program { argv, .. } => argv.first().cloned().unwrap_or_default(),
-            Work::Dials => "the self-test".to_owned(),
+            Work::SelfTest => "the self-test".to_owned(),
         };
         let plan = self.plan(work);
         let launched = Launched::start(&self.sandbox.launcher, &plan, self.sandbox.owner(), bounds)?;
@@ -165,12 +178,11 @@ impl Container for EmbeddedContainer {
     }
 
     async fn seal(&mut self, proof: &Sealed) -> Result<SealReport, SandboxError> {
-        // The value is the proof that the window is closed; the dials show what it means inside.
-        let _: &Sealed = proof;
-        let tests = self.dial().await?;
+        // The value is the proof that the window is closed; the self-test shows what it means inside.
+        let tests = self.self_test().await?;
         // From here on the folder is not even there, whatever may come to lie in it.
         self.egress = None;
-        let report = self.sandbox.probed.report(tests);
+        let report = self.sandbox.probed.report(tests, proof.lines());
         if report.sealed() {
             return Ok(report);
         }
@@ -198,9 +210,9 @@ fn folder_within(folder: &str) -> Option<PathBuf> {
 }
 
 impl EmbeddedContainer {
-    async fn dial(&mut self) -> Result<Vec<SealTest>, SandboxError> {
+    async fn self_test(&mut self) -> Result<Vec<SealTest>, SandboxError> {
         let command = Command { timeout: super::probe::SELF_TEST_TIME, ..Command::new(&[]) };
-        let exit = self.run(Work::Dials, Bounds::of(&command)).await?;
+        let exit = self.run(Work::SelfTest, Bounds::of(&command)).await?;
         serde_json::from_slice(&exit.stdout).map_err(|error| SandboxError::Lost {
             while_doing: format!("reading the self-test, which ended by {:?}", exit.cause),
             source: error.into(),

@@ -10,16 +10,16 @@ use rustix::process::{Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::Failed;
-use super::forward;
 use super::plan::Plan;
+use crate::sandbox::cgroup::Controller;
 use crate::sandbox::seccomp;
 
 /// Folders in which the container may write, as Landlock sees it; the mounts say the same.
 const WRITABLE: [&str; 6] = ["/workspace", "/home", "/tmp", "/dev", "/proc", "/run"];
 /// The newest rules that are asked for; an older kernel holds as many of them as it knows.
 const RULES: ABI = ABI::V6;
-/// The first process counts as one of the container's, and so does each thread of the forwarder.
-const OWN_PROCESSES: u64 = 1;
+/// Where a cgroup counts processes it says what it refused; this limit, which says nothing, lies above it.
+const ABOVE_THE_CGROUP: u64 = 64;
 
 /// One byte is the only limit by which the kernel neither writes a core file nor starts the host's handler of
 /// cores, which would read as root what the container has prepared; at zero it still starts the handler.
@@ -43,9 +43,10 @@ pub fn apply(plan: &Plan) -> Result<(), Failed> {
 
 fn bound(plan: &Plan) -> Result<(), Failed> {
     let limits = &plan.limits;
-    let own = OWN_PROCESSES + if plan.forward { forward::THREADS } else { 0 };
+    let counted = plan.cgroup.bounds(Controller::Pids);
+    let tasks = plan.tasks().saturating_add(if counted { ABOVE_THE_CGROUP } else { 0 });
     let mut bounds = vec![
-        (Resource::Nproc, limits.processes.saturating_add(own)),
+        (Resource::Nproc, tasks),
         (Resource::Nofile, limits.open_files),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Core, CORE_BYTES),
@@ -55,7 +56,7 @@ fn bound(plan: &Plan) -> Result<(), Failed> {
         (Resource::Nice, 0),
         (Resource::Sigpending, 4096),
     ];
-    if plan.cgroup.is_none() {
+    if !plan.cgroup.bounds(Controller::Memory) {
         // Without a cgroup this is the hard bound of one process; the launcher's watch bounds the sum.
         bounds.push((Resource::Data, limits.memory_bytes));
     }

@@ -11,10 +11,11 @@ use rustix::process::{DumpableBehavior, Pid, Signal, WaitOptions};
 use rustix::thread::{Gid, Uid};
 
 use super::control::Control;
+use super::meter::Meter;
 use super::plan::{INSIDE_ID, Plan, Report, Work};
-use super::{Failed, confine, dials, forward, root};
+use super::{Failed, confine, forward, root};
 use crate::sandbox::cgroup::Door;
-use crate::sandbox::sys;
+use crate::sandbox::{conformance, sys};
 
 /// The host name within every container.
 const HOST_NAME: &[u8] = b"whipstitch";
@@ -27,8 +28,8 @@ pub struct Inherited {
     pub trees: Option<root::Trees>,
     /// Yields a byte when the launcher has mapped the user.
     pub released: OwnedFd,
-    /// Leads into the memory limit's cgroup, where the launcher has not put it in.
-    pub door: Option<Door>,
+    /// Leads into the cgroups, where the launcher has not put it in.
+    pub door: Door,
 }
 
 /// Never returns; its exit ends the container.
@@ -44,15 +45,8 @@ pub fn main(control: &Control, plan: &Plan, inherited: Inherited) -> ! {
 }
 
 /// Everything up to a container in which code of strangers may run.
-fn prepare(
-    plan: &Plan,
-    trees: Option<root::Trees>,
-    released: OwnedFd,
-    door: Option<Door>,
-) -> Result<(), Failed> {
-    if let Some(door) = door {
-        door.enter().map_err(Failed::to("enter the memory limit's cgroup"))?;
-    }
+fn prepare(plan: &Plan, trees: Option<root::Trees>, released: OwnedFd, door: Door) -> Result<(), Failed> {
+    door.enter().map_err(Failed::to("enter its cgroups"))?;
     await_release(&released)?;
     drop(released);
     let trees = trees.map_or_else(|| root::open(plan), Ok)?;
@@ -100,7 +94,7 @@ fn loopback_up() -> Result<(), Failed> {
 
 fn work(plan: &Plan, streams: Vec<OwnedFd>) -> Report {
     match &plan.work {
-        Work::Dials => dials::report(streams, plan.forward),
+        Work::SelfTest => self_test(streams, plan.forward),
         Work::Program { argv, directory, environment } => {
             let Some(mut command) = command(argv, streams) else {
                 return Report::NotStarted { why: "it has no name".to_owned() };
@@ -109,15 +103,30 @@ fn work(plan: &Plan, streams: Vec<OwnedFd>) -> Report {
                 return Report::NotStarted { why: format!("there is no folder {}", directory.display()) };
             }
             command.env_clear().envs(environment).current_dir(directory);
+            let meter = Meter::start();
             match command.spawn() {
                 Ok(child) => {
                     // The streams that it holds would keep the program's pipes open.
                     drop(command);
-                    reap(child.id())
+                    reap(child.id(), &meter)
                 }
                 Err(error) => Report::NotStarted { why: why_not(&error, argv, environment.get("PATH")) },
             }
         }
+    }
+}
+
+/// Writes the self-test's results to the first of `streams` as one JSON text.
+fn self_test(streams: Vec<OwnedFd>, forwarded: bool) -> Report {
+    let Some(output) = streams.into_iter().next() else {
+        return Report::NotStarted { why: "there is no stream for the results".to_owned() };
+    };
+    let written = serde_json::to_vec(&conformance::self_test(forwarded))
+        .map_err(io::Error::from)
+        .and_then(|text| io::Write::write_all(&mut std::fs::File::from(output), &text));
+    match written {
+        Ok(()) => Report::Exited { code: 0, full: false },
+        Err(error) => Report::NotStarted { why: format!("the results cannot be written: {error}") },
     }
 }
 
@@ -144,15 +153,15 @@ fn why_not(error: &io::Error, argv: &[String], path: Option<&String>) -> String 
 }
 
 /// Reaps whatever ends until the program itself has.
-fn reap(program: u32) -> Report {
+fn reap(program: u32, meter: &Meter) -> Report {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((process, status))) if is(process, program) => {
                 if let Some(code) = status.exit_status() {
-                    return Report::Exited(code);
+                    return Report::Exited { code, full: meter.has_been_full() };
                 }
                 if let Some(signal) = status.terminating_signal() {
-                    return Report::Signalled(signal);
+                    return Report::Signalled { signal, full: meter.has_been_full() };
                 }
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

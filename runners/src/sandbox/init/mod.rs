@@ -1,15 +1,16 @@
 //! The launcher: this executable run again with an empty environment, to make one container.
 //!
 //! It has one thread and stays outside: it clones the container's first process into fresh namespaces,
-//! maps its user, bounds its memory, and ends it when the control socket closes, which happens at the
+//! maps its user, bounds what it may use, and ends it when the control socket closes, which happens at the
 //! latest when the process that asked for it dies. It leaves only after the first process has been
 //! reaped, and the kernel lets that happen only when no other process of the container is left.
 
 mod confine;
 mod control;
-mod dials;
-mod forward;
+mod disk;
+pub(crate) mod forward;
 mod inside;
+mod meter;
 pub(crate) mod plan;
 mod root;
 mod watch;
@@ -22,28 +23,35 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use self::control::Control;
-use self::plan::{INSIDE_ID, Plan, Report};
-use super::cgroup;
-use super::sys;
+use self::disk::DiskWatch;
+use self::plan::{INSIDE_ID, Met, Plan, Report};
+use super::cgroup::{self, Controller};
+use super::{conformance, sys};
 
 /// The first argument by which an executable knows that it is to be the launcher.
 pub(crate) const ARGUMENT: &str = "whipstitch-sandbox-init";
 
-/// How often it is looked whether the memory limit has been met.
+/// How often it is looked whether a limit has been met that nothing else tells of.
 const WATCH_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How much sooner than others the kernel ends a container when the host runs out of memory, see proc(5).
 const VICTIM_SCORE: i32 = 500;
 
-/// Becomes the launcher when this process was started as one, and then never returns.
+/// Becomes the launcher, or the conformance suite's probe, when this process was started as one, and then
+/// never returns.
 ///
 /// To be called first in `main` of every executable that uses [`Embedded`](super::Embedded), before any
 /// thread exists.
 pub fn maybe_run() {
-    let mut arguments = std::env::args_os();
-    if arguments.nth(1).is_some_and(|argument| argument == ARGUMENT) {
+    let mut arguments = std::env::args_os().skip(1);
+    let Some(first) = arguments.next() else { return };
+    if first == ARGUMENT {
         let code = if launch().is_ok() { 0 } else { 1 };
         std::process::exit(code);
+    }
+    if first == conformance::ARGUMENT {
+        let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+        std::process::exit(conformance::probe_main(&words));
     }
 }
 
@@ -70,22 +78,20 @@ fn launch() -> io::Result<()> {
     sys::close_from(3)?;
     let (control, plan, streams) = Control::receive()?;
     let told = match contain(&control, &plan, streams) {
-        Ok(out_of_memory) => Report::Gone { out_of_memory },
+        Ok(met) => Report::Gone(met),
         Err(failed) => {
             control.tell(&failed.report())?;
-            Report::Gone { out_of_memory: false }
+            Report::Gone(Met::default())
         }
     };
     control.tell(&told)
 }
 
-/// Makes the container, waits for its end, and says whether it had used more memory than it may.
-fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<bool, Failed> {
+/// Makes the container, waits for its end, and says which of its limits it had met.
+fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<Met, Failed> {
     let trees = if rustix::process::geteuid().is_root() { Some(open_as_root(plan)?) } else { None };
-    let cgroup = plan.cgroup.as_ref().map(|child| child.make(plan.limits.memory_bytes)).transpose();
-    let cgroup = cgroup.map_err(Failed::to("make the memory limit's cgroup"))?;
-    let door = cgroup.as_ref().map_or(Ok(None), cgroup::Made::door);
-    let door = door.map_err(Failed::to("open the memory limit's cgroup"))?;
+    let cgroup = plan.cgroup.make().map_err(Failed::to("make its cgroups"))?;
+    let door = cgroup.door().map_err(Failed::to("open its cgroups"))?;
     let (wait, go) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(Failed::to("make a pipe"))?;
     let side = sys::clone_into_namespaces().map_err(Failed::to("clone into new namespaces"))?;
@@ -93,18 +99,16 @@ fn contain(control: &Control, plan: &Plan, streams: Vec<OwnedFd>) -> Result<bool
         drop(go);
         inside::main(control, plan, inside::Inherited { streams, trees, released: wait, door });
     };
-    drop((wait, streams, trees));
-    let to_join = cgroup.as_ref().filter(|_| door.is_none());
-    let released = release(plan, init, to_join, go);
+    drop((wait, streams, trees, door));
+    let released = release(plan, init, &cgroup, go);
     if released.is_err() {
         kill(&pidfd)?;
     }
-    let watched = wait_for_end(control, plan, init, &pidfd, cgroup.as_ref())?;
-    let killed_by_kernel = cgroup.as_ref().is_some_and(cgroup::Made::has_killed);
-    if let Some(cgroup) = cgroup {
-        cgroup.remove();
-    }
-    released.map(|()| watched || killed_by_kernel)
+    let mut met = wait_for_end(control, plan, init, &pidfd, &cgroup)?;
+    met.memory |= cgroup.has_killed();
+    met.processes |= cgroup.has_refused();
+    cgroup.remove();
+    released.map(|()| met)
 }
 
 fn open_as_root(plan: &Plan) -> Result<root::Trees, Failed> {
@@ -114,8 +118,8 @@ fn open_as_root(plan: &Plan) -> Result<root::Trees, Failed> {
     root::open(plan)
 }
 
-/// Maps the container's user and bounds its memory, and only then lets its first process go on.
-fn release(plan: &Plan, init: Pid, cgroup: Option<&cgroup::Made>, go: OwnedFd) -> Result<(), Failed> {
+/// Maps the container's user, and only then lets its first process go on.
+fn release(plan: &Plan, init: Pid, cgroup: &cgroup::Made, go: OwnedFd) -> Result<(), Failed> {
     let id = init.as_raw_nonzero();
     let write = |file: &str, text: String| {
         fs::write(format!("/proc/{id}/{file}"), text).map_err(Failed::to(format!("write its {file}")))
@@ -127,27 +131,23 @@ fn release(plan: &Plan, init: Pid, cgroup: Option<&cgroup::Made>, go: OwnedFd) -
     let score = fs::read_to_string(format!("/proc/{id}/oom_score_adj")).unwrap_or_default();
     let score = score.trim().parse().unwrap_or(0).max(VICTIM_SCORE);
     write("oom_score_adj", score.to_string())?;
-    if let Some(cgroup) = cgroup {
-        cgroup.join(id.get()).map_err(Failed::to("put it into the memory limit's cgroup"))?;
-    }
+    cgroup.join(id.get()).map_err(Failed::to("put it into its cgroups"))?;
     rustix::io::write(&go, b"g").map_err(Failed::to("release it"))?;
     Ok(())
 }
 
-/// Returns when the container's first process has been reaped; says whether the watch had to end it.
+/// Returns when the container's first process has been reaped; says what the watch has seen, and ended it for.
 fn wait_for_end(
     control: &Control,
     plan: &Plan,
     init: Pid,
     pidfd: &OwnedFd,
-    cgroup: Option<&cgroup::Made>,
-) -> Result<bool, Failed> {
-    // The kernel may end one process alone; what is left of the command is of no use to anyone.
-    let is_over = || match cgroup {
-        Some(cgroup) => cgroup.has_killed(),
-        None => watch::memory_of_tree(init) > plan.limits.memory_bytes,
-    };
-    let mut over_limit = false;
+    cgroup: &cgroup::Made,
+) -> Result<Met, Failed> {
+    let writable = plan.mounts.iter().filter(|mount| mount.writable).map(|mount| mount.host.as_path());
+    let limit = disk::Use { bytes: plan.limits.disk_bytes, files: plan.limits.disk_files };
+    let mut disk = DiskWatch::begin(writable, limit);
+    let mut met = Met::default();
     let mut asking = true;
     loop {
         let mut polled = vec![PollFd::new(pidfd, PollFlags::IN)];
@@ -162,16 +162,32 @@ fn wait_for_end(
         let told_to_stop = polled.get(1).is_some_and(|entry| !entry.revents().is_empty());
         if ended {
             reap(pidfd)?;
-            return Ok(over_limit);
+            return Ok(met);
         }
         if told_to_stop {
             asking = false;
             kill(pidfd)?;
         }
-        if !over_limit && is_over() {
-            over_limit = true;
-            kill(pidfd)?;
+        if asking {
+            look(plan, init, cgroup, &mut met);
+            met.disk |= disk.is_over(init);
+            if met.memory || met.disk {
+                asking = false;
+                kill(pidfd)?;
+            }
         }
+    }
+}
+
+/// What the kernel does not end a container for, or tells nobody of.
+fn look(plan: &Plan, init: Pid, cgroup: &cgroup::Made, met: &mut Met) {
+    let (memory, pids) = (plan.cgroup.bounds(Controller::Memory), plan.cgroup.bounds(Controller::Pids));
+    // The kernel may end one process alone; what is left of the command is of no use to anyone.
+    met.memory |= cgroup.has_killed();
+    if !memory || !pids {
+        let held = watch::held_by_tree(init);
+        met.memory |= !memory && held.bytes > plan.limits.memory_bytes;
+        met.processes |= !pids && held.tasks >= plan.tasks();
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::forward;
 use crate::sandbox::ContainerLimits;
 use crate::sandbox::cgroup;
 
@@ -23,13 +24,20 @@ pub struct Plan {
     /// Small files of the root, and their text.
     pub files: Vec<(PathBuf, String)>,
     pub limits: Limits,
-    /// The memory limit's cgroup, which the launcher makes and removes.
-    pub cgroup: Option<cgroup::Child>,
+    /// The cgroups, which the launcher makes and removes; none where none can be made.
+    pub cgroup: cgroup::Child,
     /// Whether the kernel has Landlock, so that not being held by it is a failure.
     pub landlock: bool,
     /// Whether the forwarder listens for clients of the egress window mounted at `/run/egress`.
     pub forward: bool,
     pub work: Work,
+}
+
+impl Plan {
+    /// How many processes and threads there may be, with those that are ours.
+    pub fn tasks(&self) -> u64 {
+        self.limits.tasks(self.forward)
+    }
 }
 
 /// A host path within the container.
@@ -49,6 +57,18 @@ pub struct Limits {
     pub file_bytes: u64,
     pub open_files: u64,
     pub scratch_bytes: u64,
+    pub disk_bytes: u64,
+    pub disk_files: u64,
+}
+
+/// The first process, and the thread of it that looks for full file systems.
+const OWN_TASKS: u64 = 2;
+
+impl Limits {
+    /// The first process and its threads count too.
+    pub fn tasks(&self, forward: bool) -> u64 {
+        self.processes.saturating_add(OWN_TASKS + if forward { forward::THREADS } else { 0 })
+    }
 }
 
 impl From<ContainerLimits> for Limits {
@@ -59,6 +79,8 @@ impl From<ContainerLimits> for Limits {
             file_bytes: limits.file_bytes,
             open_files: limits.open_files,
             scratch_bytes: limits.scratch_bytes,
+            disk_bytes: limits.disk_bytes,
+            disk_files: limits.disk_files,
         }
     }
 }
@@ -68,8 +90,8 @@ impl From<ContainerLimits> for Limits {
 pub enum Work {
     /// A program is run.
     Program { argv: Vec<String>, directory: PathBuf, environment: BTreeMap<String, String> },
-    /// Every way out is tried, and what came of it is written to standard output.
-    Dials,
+    /// The conformance suite's quick probes are made, and what came of them is written to standard output.
+    SelfTest,
 }
 
 /// Told back on the control socket, one JSON text a line.
@@ -79,10 +101,20 @@ pub enum Report {
     Failed { what: String, errno: Option<i32> },
     /// The container stands, the program could not be started in it.
     NotStarted { why: String },
-    /// The program left with this code.
-    Exited(i32),
+    /// The program left with this code; whether a file system of it had been full.
+    Exited { code: i32, full: bool },
     /// A signal ended the program.
-    Signalled(i32),
+    Signalled { signal: i32, full: bool },
     /// No process is left. The last line.
-    Gone { out_of_memory: bool },
+    Gone(Met),
+}
+
+/// Which of its limits a container has met.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Met {
+    pub memory: bool,
+    /// A process or a thread was refused, or the watch saw as many as there may be.
+    pub processes: bool,
+    /// The watch saw more on disk than there may be, and ended it.
+    pub disk: bool,
 }

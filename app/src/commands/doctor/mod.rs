@@ -1,5 +1,6 @@
 //! `doctor`: what this machine can seal and build, and what to do about what is missing.
 
+mod conformance;
 mod github;
 
 use std::process::ExitCode;
@@ -17,6 +18,9 @@ pub async fn run(arguments: &Doctor) -> anyhow::Result<ExitCode> {
         return github::run(arguments).await;
     }
     let sandbox = engine::probed();
+    if arguments.probe && sandbox.probe().can_seal() {
+        return conformance::run(&sandbox, arguments.json).await;
+    }
     let (capabilities, mut toolchains) = (sandbox.probe(), engine::detected());
     if capabilities.can_seal() {
         let folder = tempfile::tempdir()?;
