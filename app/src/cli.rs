@@ -81,12 +81,20 @@ pub struct Fix {
     /// What must pass: 'NAME=ARGV…', such as 'tests=python3 -m pytest -q'. May be given more than once.
     #[arg(long = "check", value_name = "NAME=ARGV")]
     pub checks: Vec<String>,
-    /// Who repairs: fixers, or replay with --patch.
+    /// Who repairs: fixers, model with --model, or replay with --patch.
     #[arg(long, value_enum, default_value_t = FixAgent::Fixers)]
     pub agent: FixAgent,
     /// The patch that the agent replay proposes.
     #[arg(long, required_if_eq("agent", "replay"))]
     pub patch: Option<PathBuf>,
+    /// The model: the name of a [models.NAME] section of --config, or PROTOCOL/MODEL, such as
+    /// anthropic/NAME with ANTHROPIC_API_KEY, openai-chat/NAME or openai-responses/NAME with
+    /// OPENAI_API_KEY.
+    #[arg(long, required_if_eq("agent", "model"))]
+    pub model: Option<String>,
+    /// The file with the [models] sections; whipstitch.toml without it.
+    #[arg(long)]
+    pub config: Option<PathBuf>,
     /// Write the verified change into the checkout, whole or not at all.
     #[arg(long)]
     pub apply: bool,
@@ -107,6 +115,7 @@ pub struct Fix {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FixAgent {
     Fixers,
+    Model,
     Replay,
 }
 

@@ -2,14 +2,17 @@
 //!
 //! A secret is named by the file that holds it, or given in a variable; it is never in the TOML file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use runners::agents::Models;
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::Url;
 
 use crate::github_app::StoredApp;
+use crate::models::{self, ModelTable};
 
 /// Where the configuration file is looked for when none is named.
 pub const DEFAULT_FILE: &str = "whipstitch.toml";
@@ -24,6 +27,8 @@ pub struct Config {
     pub signing: Signing,
     pub egress: Egress,
     pub sandbox: Sandbox,
+    /// Models that policies may name, by name.
+    pub models: BTreeMap<String, ModelTable>,
 }
 
 /// Where the service listens and keeps its things.
@@ -151,6 +156,19 @@ impl Config {
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     }
 
+    /// The `[models]` sections of a file (or of the default file when it exists), and nothing else of it.
+    pub fn models_of(file: Option<&Path>) -> anyhow::Result<BTreeMap<String, ModelTable>> {
+        let path = file.unwrap_or_else(|| Path::new(DEFAULT_FILE));
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if file.is_none() && error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        let mut config = Self::parse(&text).map_err(|found| anyhow::anyhow!("{}", fault_in(path, &found)))?;
+        config.resolve(path.parent().unwrap_or(Path::new("")));
+        Ok(config.models)
+    }
+
     /// The configuration of a demo, whose things all lie in one folder.
     pub fn of_folder(folder: &Path) -> Self {
         let mut config = Self::default();
@@ -184,6 +202,7 @@ impl Config {
             paths.push(&mut local.folder);
             paths.extend(local.webhook_secret_file.as_mut());
         }
+        paths.extend(self.models.values_mut().filter_map(|model| model.key_file.as_mut()));
         for path in paths {
             *path = folder.join(&path);
         }
@@ -278,6 +297,9 @@ impl Config {
         if let Err(error) = crate::keys::of_variable(variable) {
             faults.push(fault(crate::keys::VARIABLE, error.root_cause().to_string()));
         }
+        faults.extend(
+            self.models.iter().filter_map(|(name, table)| models::profile(name, table, variable).err()),
+        );
         for host in &self.egress.hosts {
             if let Err(error) = host.parse::<runners::egress::HostPort>() {
                 faults.push(fault("egress.hosts", error.to_string()));
@@ -301,6 +323,11 @@ impl Config {
             return Ok(None);
         }
         secret("server.read_token_file", file, variable, READ_TOKEN).map(Some)
+    }
+
+    /// The models with their keys.
+    pub fn models(&self, variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Models> {
+        models::profiles(&self.models, variable).map_err(|fault| anyhow::anyhow!("{fault}"))
     }
 
     /// The database's URL.

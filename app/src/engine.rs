@@ -29,6 +29,7 @@ pub fn of(
         sandbox: requiring(&service.config.sandbox.require)?,
         toolchains: detected(),
         egress: settings(&egress.hosts, &egress.trusted_networks)?,
+        models: service.config.models(|name| std::env::var(name).ok())?,
         signer: Arc::clone(&service.signer),
         clock: Arc::clone(&service.clock),
         data_dir: service.config.server.data_folder.clone(),

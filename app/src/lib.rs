@@ -15,5 +15,6 @@ mod engine;
 mod github_app;
 pub mod http;
 pub mod keys;
+mod models;
 pub mod service;
 pub mod show;

@@ -60,6 +60,8 @@ pub enum AgentSpec {
     Fixers,
     /// A recorded patch, by the digest of its bytes in the artifact folder.
     Replay { patch: Digest },
+    /// A model with tools, by the name that the operator's configuration gives it.
+    Model { profile: String },
 }
 
 impl AgentSpec {
@@ -68,6 +70,7 @@ impl AgentSpec {
         match self {
             AgentSpec::Fixers => "fixers",
             AgentSpec::Replay { .. } => "replay",
+            AgentSpec::Model { .. } => "model",
         }
     }
 }

@@ -14,6 +14,9 @@ pub enum LaunchState {
     /// The agent's result is durable (digest of the proposal, in the artifact folder).
     Settled {
         proposal: Option<crate::digest::Digest>,
+        /// Tokens that it used, as the provider counts them; left out where there are none.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        tokens: u64,
     },
     /// Whether it ran is not known.
     Uncertain,
@@ -27,11 +30,17 @@ pub enum LaunchState {
     },
 }
 
+/// A launch without tokens is written as it was before they were counted.
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
+}
+
 /// What happens to a launch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LaunchEvent {
     Start,
-    Settle(Option<crate::digest::Digest>),
+    /// The proposal, and the tokens that it took.
+    Settle(Option<crate::digest::Digest>, u64),
     LeaseLost,
     Adopt(Option<crate::digest::Digest>),
     Abandon(String),
@@ -56,8 +65,12 @@ impl LaunchState {
     pub fn apply(self, event: LaunchEvent) -> Result<Self, IllegalTransition> {
         match (self, event) {
             (LaunchState::Intended, LaunchEvent::Start) => Ok(LaunchState::Started),
-            (LaunchState::Intended, LaunchEvent::Settle(None)) => Ok(LaunchState::Settled { proposal: None }),
-            (LaunchState::Started, LaunchEvent::Settle(proposal)) => Ok(LaunchState::Settled { proposal }),
+            (LaunchState::Intended, LaunchEvent::Settle(None, tokens)) => {
+                Ok(LaunchState::Settled { proposal: None, tokens })
+            }
+            (LaunchState::Started, LaunchEvent::Settle(proposal, tokens)) => {
+                Ok(LaunchState::Settled { proposal, tokens })
+            }
             (LaunchState::Intended | LaunchState::Started, LaunchEvent::LeaseLost) => {
                 Ok(LaunchState::Uncertain)
             }
@@ -65,7 +78,8 @@ impl LaunchState {
             (LaunchState::Uncertain, LaunchEvent::Abandon(by)) => Ok(LaunchState::Abandoned { by }),
             (
                 from @ LaunchState::Intended,
-                event @ (LaunchEvent::Settle(Some(..)) | LaunchEvent::Adopt(..) | LaunchEvent::Abandon(..)),
+                event
+                @ (LaunchEvent::Settle(Some(..), _) | LaunchEvent::Adopt(..) | LaunchEvent::Abandon(..)),
             )
             | (
                 from @ LaunchState::Started,
@@ -93,8 +107,8 @@ impl std::fmt::Display for LaunchEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             LaunchEvent::Start => f.write_str("start"),
-            LaunchEvent::Settle(Some(_)) => f.write_str("settle (proposal)"),
-            LaunchEvent::Settle(None) => f.write_str("settle (nothing)"),
+            LaunchEvent::Settle(Some(_), _) => f.write_str("settle (proposal)"),
+            LaunchEvent::Settle(None, _) => f.write_str("settle (nothing)"),
             LaunchEvent::LeaseLost => f.write_str("lease lost"),
             LaunchEvent::Adopt(_) => f.write_str("adopt"),
             LaunchEvent::Abandon(_) => f.write_str("abandon"),

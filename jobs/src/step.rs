@@ -97,6 +97,9 @@ pub enum Output {
         launch: LaunchId,
         patch: Option<Digest>,
         note: String,
+        /// Tokens that the launch used, as the provider counts them.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        tokens: u64,
     },
     Applied {
         patch: Digest,
@@ -124,6 +127,11 @@ pub enum Output {
         why: String,
         figures: Vec<(String, String)>,
     },
+}
+
+/// Agents without a model leave the figure out, so that their lines are what they were before it.
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
 }
 
 /// One command that installed dependencies.

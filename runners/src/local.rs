@@ -23,6 +23,7 @@ use receipts::Signer;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::Models;
 use crate::edit::{self, Changeset, ChangesetError, CommitError, Target};
 use crate::executor::{EgressSettings, Engine, bundle};
 use crate::progress::Progress;
@@ -34,6 +35,8 @@ use crate::workspace::{self, Bounds, Snapshot, SnapshotError, Tree, TreePath};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LocalAgent {
     Fixers,
+    /// One of the request's models, by name.
+    Model(String),
     /// The bytes of a patch.
     Replay(Vec<u8>),
 }
@@ -51,6 +54,8 @@ pub struct LocalRequest {
     pub sandbox: Arc<dyn Sandbox>,
     pub toolchains: Toolchains,
     pub egress: EgressSettings,
+    /// The models that the agent may name.
+    pub models: Models,
     pub signer: Arc<Signer>,
     pub clock: Arc<dyn Clock>,
     /// Where the bundle and the logs are kept; must lie outside of `path`.
@@ -146,6 +151,7 @@ pub async fn repair(request: LocalRequest, cancel: CancellationToken) -> Result<
         sandbox: Arc::clone(&request.sandbox),
         toolchains: request.toolchains.clone(),
         egress: request.egress.clone(),
+        models: request.models.clone(),
         signer: Arc::clone(&request.signer),
         clock: Arc::clone(&request.clock),
         data_dir: data_dir.clone(),
@@ -203,6 +209,7 @@ fn job(
     }
     let agent = match &request.agent {
         LocalAgent::Fixers => AgentSpec::Fixers,
+        LocalAgent::Model(profile) => AgentSpec::Model { profile: profile.clone() },
         LocalAgent::Replay(patch) => AgentSpec::Replay { patch: artifacts.put(patch)? },
     };
     let name = path.file_name().map_or("checkout".to_owned(), |name| name.to_string_lossy().into_owned());

@@ -63,7 +63,7 @@ pub enum Answer {
     /// It was not asked, or every launch was given up by a named operator.
     Ask,
     /// Its result is durable, though the step that takes it was never finished.
-    Recorded { launch: LaunchId, proposal: Option<Digest> },
+    Recorded { launch: LaunchId, proposal: Option<Digest>, tokens: u64 },
 }
 
 /// What the finished steps left.
@@ -83,6 +83,8 @@ pub struct Known {
     pub verdict: Option<Verdict>,
     /// Why the last proposal could not be applied, if it could not.
     pub unapplied: Option<String>,
+    /// Tokens of all launches that have a result.
+    pub tokens: u64,
     /// Whole patch and changeset of the last verified tree.
     pub verified: Option<(Digest, Digest)>,
 }
@@ -109,12 +111,13 @@ impl Known {
 
 /// Takes a run up where its journal stands.
 pub fn plan(goal: Goal, steps: &[Step], launches: &[Launch]) -> Plan {
+    let tokens = launches.iter().map(|launch| tokens_of(&launch.state)).fold(0, u64::saturating_add);
     if let Some(open) = launches.iter().find(|launch| is_open(&launch.state)) {
-        let mut known = Known::default();
+        let mut known = Known { tokens, ..Known::default() };
         read(&mut known, goal, steps, launches);
         return Plan { next: Next::Suspend(open.id.clone()), known };
     }
-    let mut known = Known::default();
+    let mut known = Known { tokens, ..Known::default() };
     let next = read(&mut known, goal, steps, launches);
     Plan { next, known }
 }
@@ -124,6 +127,17 @@ fn is_open(state: &LaunchState) -> bool {
     match state {
         LaunchState::Intended | LaunchState::Started | LaunchState::Uncertain => true,
         LaunchState::Settled { .. } | LaunchState::Adopted { .. } | LaunchState::Abandoned { .. } => false,
+    }
+}
+
+fn tokens_of(state: &LaunchState) -> u64 {
+    match state {
+        LaunchState::Settled { tokens, .. } => *tokens,
+        LaunchState::Intended
+        | LaunchState::Started
+        | LaunchState::Uncertain
+        | LaunchState::Adopted { .. }
+        | LaunchState::Abandoned { .. } => 0,
     }
 }
 
@@ -150,8 +164,11 @@ fn answer(launches: &[Launch], iteration: u32) -> Answer {
     let mut answer = Answer::Ask;
     for launch in launches.iter().filter(|launch| launch.iteration == iteration) {
         match &launch.state {
-            LaunchState::Settled { proposal } | LaunchState::Adopted { proposal } => {
-                answer = Answer::Recorded { launch: launch.id.clone(), proposal: *proposal };
+            LaunchState::Settled { proposal, tokens } => {
+                answer = Answer::Recorded { launch: launch.id.clone(), proposal: *proposal, tokens: *tokens };
+            }
+            LaunchState::Adopted { proposal } => {
+                answer = Answer::Recorded { launch: launch.id.clone(), proposal: *proposal, tokens: 0 };
             }
             LaunchState::Intended
             | LaunchState::Started

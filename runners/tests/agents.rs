@@ -94,8 +94,13 @@ impl<'a> Bed<'a> {
             checks,
             failing: &failing,
             view: &view,
+            last: None,
+            unapplied: None,
             limits: &Limits::default(),
             workbench: &workbench,
+            run_check: &|_, _| Box::pin(async { Err("no check runs here".to_owned()) }),
+            tokens_left: 1,
+            time_left: std::time::Duration::from_secs(600),
             cancel: &CancellationToken::new(),
         };
         agent.propose(&task).await
@@ -251,5 +256,5 @@ async fn a_recorded_patch_is_proposed_as_it_is_or_refused() {
     let after = bed.propose(&replay, &before, &[], Vec::new()).await.unwrap().after.unwrap();
     assert_eq!(text(&after, "a.txt"), "one\nthree\n");
     let refused = bed.propose(&replay, &after, &[], Vec::new()).await.unwrap_err();
-    assert!(matches!(refused, AgentError::Refused(_)), "{refused}");
+    assert!(matches!(refused, AgentError::Refused { .. }), "{refused}");
 }

@@ -11,6 +11,7 @@ use jobs::job::{Goal, Guard, Limits};
 use jobs::run::{Failure, Outcome, RunState};
 use jobs::step::{Output, StepState};
 use jobs::verdict::{CheckOutcome, Severity, Verdict};
+use runners::agents::Models;
 use runners::local::{self, LocalAgent, LocalReport, LocalRequest};
 use runners::toolchains::MissingTool;
 use tokio::sync::broadcast;
@@ -19,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::serve::cancel_at_signal;
 use super::{Usage, outcome_words, print};
 use crate::cli::{Fix, FixAgent};
+use crate::config::Config;
 use crate::show::{Watcher, colored_diff, outcome_word, verdict_words};
-use crate::{engine, keys};
+use crate::{engine, keys, models};
 
 /// So many reasons are printed of one that is no success, and so many lines of each.
 const MOST_REASONS: usize = 20;
@@ -46,6 +48,7 @@ pub async fn run(arguments: Fix) -> anyhow::Result<ExitCode> {
         sandbox: engine::sandbox()?,
         toolchains,
         egress: engine::settings(&arguments.admit_hosts, &arguments.trust_networks)?,
+        models: models(&arguments)?,
         signer: Arc::clone(&signer),
         clock: Arc::new(SystemClock),
         data_dir: folder.clone(),
@@ -107,10 +110,37 @@ fn exit_code(state: &RunState) -> ExitCode {
     }
 }
 
+/// The model that was named, by that name.
+fn models(arguments: &Fix) -> anyhow::Result<Models> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some(name) = &arguments.model else { return Ok(Models::new()) };
+    let profile = if name.contains('/') {
+        models::of_variables(name, variable).map_err(|error| Usage(format!("--model {name}: {error:#}")))?
+    } else {
+        let table = Config::models_of(arguments.config.as_deref())?;
+        let table = table.get(name).ok_or_else(|| {
+            let known: Vec<&str> = table.keys().map(String::as_str).collect();
+            Usage(format!("no [models.{name}] is configured; there are: {}", known.join(", ")))
+        })?;
+        models::profile(name, table, variable).map_err(|fault| Usage(fault.to_string()))?
+    };
+    Ok([(name.clone(), profile)].into())
+}
+
 fn agent(arguments: &Fix) -> anyhow::Result<LocalAgent> {
+    if arguments.model.is_some() && arguments.agent != FixAgent::Model {
+        return Err(Usage("--model belongs to --agent model".to_owned()).into());
+    }
     match (arguments.agent, &arguments.patch) {
         (FixAgent::Fixers, None) => Ok(LocalAgent::Fixers),
-        (FixAgent::Fixers, Some(_)) => Err(Usage("--patch belongs to --agent replay".to_owned()).into()),
+        (FixAgent::Model, None) => {
+            let name = arguments.model.clone();
+            let name = name.ok_or_else(|| Usage("--agent model needs --model NAME".to_owned()))?;
+            Ok(LocalAgent::Model(name))
+        }
+        (FixAgent::Fixers | FixAgent::Model, Some(_)) => {
+            Err(Usage("--patch belongs to --agent replay".to_owned()).into())
+        }
         (FixAgent::Replay, Some(file)) => {
             let bytes =
                 std::fs::read(file).with_context(|| format!("cannot read the patch {}", file.display()))?;

@@ -78,6 +78,7 @@ struct LimitsTable {
 struct AgentTable {
     name: Spanned<String>,
     patch: Option<Spanned<String>>,
+    profile: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -244,9 +245,25 @@ impl Reader<'_> {
     }
 
     fn agent(&self, table: AgentTable) -> Result<AgentSpec, PolicyError> {
-        match (table.name.get_ref().as_str(), &table.patch) {
-            ("fixers", None) => Ok(AgentSpec::Fixers),
-            ("fixers", Some(patch)) => self.refuse(patch, "only the agent \"replay\" takes a `patch`"),
+        let name = table.name.get_ref().as_str();
+        if let Some(patch) = table.patch.as_ref().filter(|_| name != "replay") {
+            return self.refuse(patch, "only the agent \"replay\" takes a `patch`");
+        }
+        if let Some(profile) = table.profile.as_ref().filter(|_| name != "model") {
+            return self.refuse(profile, "only the agent \"model\" takes a `profile`");
+        }
+        match (name, &table.patch) {
+            ("fixers", _) => Ok(AgentSpec::Fixers),
+            ("model", _) => match table.profile {
+                Some(profile) => {
+                    self.name(&profile, profile.get_ref(), "a profile")?;
+                    Ok(AgentSpec::Model { profile: profile.into_inner() })
+                }
+                None => self.refuse(
+                    &table.name,
+                    "the agent \"model\" needs `profile`, the name that the operator gave a model",
+                ),
+            },
             ("replay", Some(patch)) => match patch.get_ref().parse::<Digest>() {
                 Ok(patch) => Ok(AgentSpec::Replay { patch }),
                 Err(error) => self.refuse(patch, error.to_string()),
@@ -254,9 +271,10 @@ impl Reader<'_> {
             ("replay", None) => {
                 self.refuse(&table.name, "the agent \"replay\" needs `patch`, the SHA-256 of its patch")
             }
-            (other, _) => {
-                self.refuse(&table.name, format!("unknown agent {other:?}; use \"fixers\" or \"replay\""))
-            }
+            (other, _) => self.refuse(
+                &table.name,
+                format!("unknown agent {other:?}; use \"fixers\", \"model\" or \"replay\""),
+            ),
         }
     }
 

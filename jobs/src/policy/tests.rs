@@ -58,7 +58,7 @@ fn a_fault_names_line_and_column_and_what_is_right() {
     .github/whipstitch.toml:2:14: unknown value `owner`, expected one of `none`, `read`, `triage`, `write`, `maintain`, `admin`
     .github/whipstitch.toml:2:14: least_role of a push must be triage, write, maintain or admin
     .github/whipstitch.toml:2:19: a protected path must have 1 to 100 bytes and no control character
-    .github/whipstitch.toml:2:8: unknown agent "gpt"; use "fixers" or "replay"
+    .github/whipstitch.toml:2:8: unknown agent "gpt"; use "fixers", "model" or "replay"
     .github/whipstitch.toml:2:8: the agent "replay" needs `patch`, the SHA-256 of its patch
     .github/whipstitch.toml:3:9: not a SHA-256 digest of 64 lowercase hex digits: "abc"
     .github/whipstitch.toml:3:1: unknown key `model`, expected `name` or `patch`

@@ -40,15 +40,15 @@ fn the_state_machines_have_these_steps_and_no_others() {
     let launches = [
         LaunchState::Intended,
         LaunchState::Started,
-        LaunchState::Settled { proposal },
+        LaunchState::Settled { proposal, tokens: 7 },
         LaunchState::Uncertain,
         LaunchState::Adopted { proposal },
         LaunchState::Abandoned { by: "ada".to_owned() },
     ];
     let launch_events = [
         LaunchEvent::Start,
-        LaunchEvent::Settle(proposal),
-        LaunchEvent::Settle(None),
+        LaunchEvent::Settle(proposal, 7),
+        LaunchEvent::Settle(None, 7),
         LaunchEvent::LeaseLost,
         LaunchEvent::Adopt(proposal),
         LaunchEvent::Adopt(None),

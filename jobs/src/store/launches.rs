@@ -88,10 +88,15 @@ pub async fn start(db: &Db, change: Change<'_>) -> Result<(), StoreError> {
 }
 
 /// Records the agent's result: the digest of its proposal, or nothing when it proposed or started
-/// nothing.
-pub async fn settle(db: &Db, change: Change<'_>, proposal: Option<Digest>) -> Result<(), StoreError> {
+/// nothing, and the tokens that it took.
+pub async fn settle(
+    db: &Db,
+    change: Change<'_>,
+    proposal: Option<Digest>,
+    tokens: u64,
+) -> Result<(), StoreError> {
     crate::fault::point("before-launch-settled");
-    apply(db, change, LaunchEvent::Settle(proposal)).await?;
+    apply(db, change, LaunchEvent::Settle(proposal, tokens)).await?;
     crate::fault::point("after-launch-settled");
     Ok(())
 }

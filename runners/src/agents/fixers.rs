@@ -38,7 +38,7 @@ impl Agent for Fixers {
             task.checks.iter().filter_map(|check| Some((check, failing(task, check)?))).collect();
         if asked.is_empty() {
             let note = "no failing check is one that fixers listen to (cargo check, Clippy, Ruff)".to_owned();
-            return Ok(Proposal { after: None, note });
+            return Ok(Proposal { after: None, note, tokens: 0 });
         }
         let mut bench = task.workbench.open(task.tree).await.map_err(|error| not_started(&error))?;
         let mut work = Work { task, tree: task.tree.clone(), fixes: Vec::new(), trouble: Vec::new() };
@@ -77,15 +77,15 @@ fn failing<'a>(task: &Task<'a>, check: &Check) -> Option<&'a CheckResult> {
     (ours && result.report.outcome == CheckOutcome::Failed).then_some(result)
 }
 
-struct Work<'a> {
-    task: &'a Task<'a>,
+struct Work<'t, 'a> {
+    task: &'t Task<'a>,
     tree: Tree,
     /// What was mended, in the tools' words.
     fixes: Vec<String>,
     trouble: Vec<String>,
 }
 
-impl Work<'_> {
+impl Work<'_, '_> {
     async fn all(
         &mut self,
         asked: &[(&Check, &CheckResult)],
@@ -182,7 +182,7 @@ impl Work<'_> {
         };
         let trouble = match exit.cause {
             Cause::Exited(_) => return Ok(Some(exit)),
-            Cause::Cancelled => return Err(AgentError::Refused("the run was cancelled".to_owned())),
+            Cause::Cancelled => return Err(AgentError::refused("the run was cancelled")),
             Cause::Signalled(signal) => format!("`{name}` was ended by signal {signal}"),
             Cause::TimedOut | Cause::Silent => format!("`{name}` took too long"),
             Cause::OutputLimit => format!("`{name}` printed more than it may"),
@@ -216,7 +216,7 @@ impl Work<'_> {
             note.push_str("; ");
             note.push_str(&trouble);
         }
-        Proposal { after: changed.then_some(self.tree), note }
+        Proposal { after: changed.then_some(self.tree), note, tokens: 0 }
     }
 }
 
@@ -227,7 +227,7 @@ fn not_started(error: &WorkbenchError) -> AgentError {
 
 /// The tools ran to their end, and no proposal can be made of what they left.
 fn refused(error: &dyn std::error::Error) -> AgentError {
-    AgentError::Refused(chain(error))
+    AgentError::refused(chain(error))
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

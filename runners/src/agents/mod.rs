@@ -5,11 +5,15 @@
 //! whether it may be called again.
 
 mod fixers;
+pub mod model;
 mod replay;
 mod ruff;
 mod rustc;
 mod suggestions;
 mod workbench;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jobs::artifacts::{ArtifactError, Artifacts};
@@ -17,13 +21,14 @@ use jobs::check::Check;
 use jobs::digest::Digest;
 use jobs::id::LaunchId;
 use jobs::job::{AgentSpec, Limits};
-use jobs::verdict::Checked;
+use jobs::verdict::{Checked, Verdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::navigate::RepoView;
 use crate::workspace::Tree;
 
 pub use fixers::Fixers;
+pub use model::{Model, RunCheck};
 pub use replay::Replay;
 pub use workbench::{Bench, Workbench, WorkbenchError};
 
@@ -61,9 +66,17 @@ pub struct Task<'a> {
     pub failing: &'a Checked,
     /// What may be asked of `tree`: the repo map from its failures, search, files and passages.
     pub view: &'a RepoView,
+    /// What the last iteration came to, where there was one.
+    pub last: Option<&'a Verdict>,
+    /// Why the last proposal could not be applied, if it could not.
+    pub unapplied: Option<&'a str>,
     pub limits: &'a Limits,
     /// Where commands run on copies of the tree, sealed and offline.
     pub workbench: &'a Workbench<'a>,
+    /// Runs one admitted check on a tree as a verification does; what it says is for the agent alone.
+    pub run_check: &'a RunCheck<'a>,
+    pub tokens_left: u64,
+    pub time_left: Duration,
     pub cancel: &'a CancellationToken,
 }
 
@@ -74,6 +87,8 @@ pub struct Proposal {
     pub after: Option<Tree>,
     /// What it did, in a few sentences; for people, never for a decision.
     pub note: String,
+    /// Tokens that it took, as the provider counts them.
+    pub tokens: u64,
 }
 
 /// An agent did not propose.
@@ -83,11 +98,44 @@ pub enum AgentError {
     #[error("the agent did not start: {0}")]
     NotStarted(String),
     /// It ended by itself and will give no other answer to the same task.
-    #[error("the agent refused: {0}")]
-    Refused(String),
+    #[error("the agent refused: {why}")]
+    Refused {
+        why: String,
+        /// What it took until then.
+        tokens: u64,
+    },
     /// Whether it did anything is not known.
     #[error("it is not known what the agent did: {0}")]
     Uncertain(String),
+}
+
+impl AgentError {
+    /// The refusal of an agent that takes no tokens.
+    pub fn refused(why: impl Into<String>) -> Self {
+        AgentError::Refused { why: why.into(), tokens: 0 }
+    }
+
+    /// What the launch took, as far as is known.
+    pub const fn tokens(&self) -> u64 {
+        match self {
+            AgentError::Refused { tokens, .. } => *tokens,
+            AgentError::NotStarted(_) | AgentError::Uncertain(_) => 0,
+        }
+    }
+}
+
+/// What an operator's configuration gives to agents.
+pub type Models = BTreeMap<String, model::Profile>;
+
+/// A job's agent cannot be had here.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAgent {
+    /// Its patch is not at hand.
+    #[error("cannot read the recorded patch")]
+    Patch(#[from] ArtifactError),
+    /// The operator's configuration does not name it.
+    #[error("no model is named {name:?} here{known}; the operator adds it as [models.{name}]")]
+    Model { name: String, known: String },
 }
 
 /// The agent that a job was admitted with.
@@ -95,11 +143,23 @@ pub fn agent_of(
     spec: &AgentSpec,
     artifacts: &Artifacts,
     limits: &Limits,
-) -> Result<Box<dyn Agent>, ArtifactError> {
+    models: &Models,
+) -> Result<Box<dyn Agent>, NoAgent> {
     match spec {
         AgentSpec::Fixers => Ok(Box::new(Fixers)),
         AgentSpec::Replay { patch } => {
             Ok(Box::new(Replay::new(artifacts.get_bounded(*patch, limits.max_patch_bytes)?)))
         }
+        AgentSpec::Model { profile } => match models.get(profile) {
+            Some(found) => Ok(Box::new(Model::new(found.clone()))),
+            None => {
+                let names: Vec<&str> = models.keys().map(String::as_str).collect();
+                let known = match names.is_empty() {
+                    true => String::new(),
+                    false => format!(" (there are {})", names.join(", ")),
+                };
+                Err(NoAgent::Model { name: profile.clone(), known })
+            }
+        },
     }
 }

@@ -27,16 +27,16 @@ impl Agent for Replay {
     async fn propose(&self, task: &Task<'_>) -> Result<Proposal, AgentError> {
         if task.iteration > 0 {
             let note = "the recorded patch has been proposed; there is no other".to_owned();
-            return Ok(Proposal { after: None, note });
+            return Ok(Proposal { after: None, note, tokens: 0 });
         }
         let applied = edit::apply_patch(&self.patch, task.tree)
-            .map_err(|error| AgentError::Refused(format!("the recorded patch does not fit: {error}")))?;
+            .map_err(|error| AgentError::refused(format!("the recorded patch does not fit: {error}")))?;
         let files = applied.changeset.changes.len();
         let mut note = format!("a recorded patch of {files} file{}", if files == 1 { "" } else { "s" });
         for line in &applied.notes {
             note.push_str("; ");
             note.push_str(line);
         }
-        Ok(Proposal { after: Some(applied.tree), note })
+        Ok(Proposal { after: Some(applied.tree), note, tokens: 0 })
     }
 }

@@ -80,7 +80,7 @@ async fn repair(cx: &mut Cx<'_>, mut ready: Ready) -> Result<Driven, PhaseError>
 async fn govern(cx: &mut Cx<'_>, known: &Known, iteration: u32) -> Result<(), PhaseError> {
     cx.ledger.begin(StepKind::Govern, iteration).await?;
     let churn_bytes = known.applied.iter().map(|change| patch_bytes(cx, change.patch)).sum();
-    let spent = Spent { tokens: 0, wall_ms: worked_ms(cx.ledger.steps()), churn_bytes };
+    let spent = Spent { tokens: known.tokens, wall_ms: worked_ms(cx.ledger.steps()), churn_bytes };
     let decision =
         governor::check(&History { open: known.open.clone(), spent, fan_out: 1 }, &cx.job().limits);
     let mut figures = decision.figures.clone();

@@ -232,10 +232,15 @@ impl Ledger {
     }
 
     /// Records the agent's result.
-    pub async fn exited(&mut self, id: &LaunchId, proposal: Option<Digest>) -> Result<(), PhaseError> {
+    pub async fn exited(
+        &mut self,
+        id: &LaunchId,
+        proposal: Option<Digest>,
+        tokens: u64,
+    ) -> Result<(), PhaseError> {
         let entry = self.signed(Kind::Exited, id.as_str(), body_of(proposal))?;
         let change = self.change(id, &entry);
-        Ok(launches::settle(&self.db, change, proposal).await?)
+        Ok(launches::settle(&self.db, change, proposal, tokens).await?)
     }
 
     /// Records that it is not known whether the agent ran to its end.

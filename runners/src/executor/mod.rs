@@ -48,6 +48,7 @@ use jobs::store::{Db, StoreError};
 use receipts::{Signer, WriteError};
 use tokio::sync::broadcast;
 
+use crate::agents::Models;
 use crate::egress::{HostPort, Network, UpstreamProxy};
 use crate::progress::Progress;
 use crate::sandbox::Sandbox;
@@ -97,6 +98,8 @@ pub struct Engine {
     pub sandbox: Arc<dyn Sandbox>,
     pub toolchains: Toolchains,
     pub egress: EgressSettings,
+    /// The models that jobs may name.
+    pub models: Models,
     pub signer: Arc<Signer>,
     pub clock: Arc<dyn Clock>,
     /// Workspaces and bundles lie below it.

@@ -2,12 +2,16 @@
 //!
 //! A launch is called at most once. When nothing tells what became of it, the run waits for a person.
 
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use jobs::check::Check;
 use jobs::digest::Digest;
 use jobs::fault;
 use jobs::id::LaunchId;
 use jobs::run::Failure;
 use jobs::step::{Output, StepKind};
-use jobs::verdict::Checked;
+use jobs::verdict::{CheckResult, Checked};
 
 use super::cx::{Cx, blocking};
 use super::provision::Ready;
@@ -16,9 +20,9 @@ use crate::agents::{self, Agent, AgentError, Proposal, Task, Workbench};
 use crate::edit;
 use crate::navigate::RepoView;
 use crate::progress::{Happening, line_of};
-use crate::recovery::{Answer, Known};
+use crate::recovery::{self, Answer, Known};
 use crate::sandbox::ContainerLimits;
-use crate::workspace::Bounds;
+use crate::workspace::{Bounds, Tree};
 
 /// Asks the agent, or takes the answer that is recorded.
 pub async fn run(
@@ -30,9 +34,9 @@ pub async fn run(
 ) -> Result<(), PhaseError> {
     cx.ledger.begin(StepKind::Propose, iteration).await?;
     let proposed = match answer {
-        Answer::Recorded { launch, proposal } => {
+        Answer::Recorded { launch, proposal, tokens } => {
             let note = "the recorded result of the launch".to_owned();
-            Ok(Output::Proposed { launch, patch: proposal, note })
+            Ok(Output::Proposed { launch, patch: proposal, note, tokens })
         }
         Answer::Ask => ask(cx, ready, known, iteration).await,
     };
@@ -53,15 +57,16 @@ async fn ask(cx: &mut Cx<'_>, ready: &Ready, known: &Known, iteration: u32) -> R
     let intent = cx.ledger.intend(&launch, iteration, &name, input).await?;
     cx.ledger.launched(&launch, intent).await?;
     cx.ledger.tell(Happening::Command { name: "agent".to_owned(), argv: line_of(&[name]) });
-    let launched = Launched { launch: &launch, intent, failing, iteration, view: &view };
+    let launched = Launched { launch: &launch, intent, failing, iteration, view: &view, known };
     let answer = call(cx, ready, agent.as_ref(), &launched).await?;
     let proposal = match answer {
         Ok(proposal) => proposal,
         Err(error) => return Err(refused(cx, &launch, input, error).await?),
     };
     let patch = patch_of(cx, ready, &proposal).await?;
-    cx.ledger.exited(&launch, patch).await?;
-    Ok(Output::Proposed { launch, patch, note: proposal.note.chars().take(4000).collect() })
+    let tokens = proposal.tokens;
+    cx.ledger.exited(&launch, patch, tokens).await?;
+    Ok(Output::Proposed { launch, patch, note: proposal.note.chars().take(4000).collect(), tokens })
 }
 
 /// What the agent is told of its launch.
@@ -71,6 +76,7 @@ struct Launched<'a> {
     failing: &'a Checked,
     iteration: u32,
     view: &'a RepoView,
+    known: &'a Known,
 }
 
 async fn call(
@@ -97,6 +103,15 @@ async fn call(
         bounds: &Bounds::default(),
         sealed: &ready.sealed,
     };
+    let run_check = |check: Check, tree: Tree| -> BoxFuture<'_, Result<CheckResult, String>> {
+        Box::pin(async move {
+            let checked = checks::run(cx, ready, &tree, std::slice::from_ref(&check)).await;
+            let checked = checked.map_err(|error| whole(&error))?;
+            checked.checks.into_iter().next().ok_or_else(|| format!("{} gave no result", check.name))
+        })
+    };
+    let limits = &cx.job().limits;
+    let worked = recovery::worked_ms(cx.ledger.steps());
     let task = Task {
         iteration: launched.iteration,
         launch: launched.launch,
@@ -105,8 +120,13 @@ async fn call(
         checks: &cx.job().checks,
         failing: launched.failing,
         view: launched.view,
-        limits: &cx.job().limits,
+        last: launched.known.verdict.as_ref(),
+        unapplied: launched.known.unapplied.as_deref(),
+        limits,
         workbench: &workbench,
+        run_check: &run_check,
+        tokens_left: limits.max_tokens.saturating_sub(launched.known.tokens),
+        time_left: Duration::from_millis(limits.max_runtime_ms.saturating_sub(worked)),
         cancel: &cx.interrupts.agent,
     };
     Ok(agent.propose(&task).await)
@@ -124,8 +144,8 @@ async fn refused(
         return Ok(cx.interrupted());
     }
     match error {
-        AgentError::NotStarted(_) | AgentError::Refused(_) => {
-            cx.ledger.exited(launch, None).await?;
+        AgentError::NotStarted(_) | AgentError::Refused { .. } => {
+            cx.ledger.exited(launch, None, error.tokens()).await?;
             Ok(PhaseError::Failed(Failure::Agent(whole(&error))))
         }
         AgentError::Uncertain(why) => {
@@ -162,7 +182,7 @@ fn input(ready: &Ready, failing: &Checked, iteration: u32, name: &str) -> Result
 }
 
 fn agent(cx: &Cx<'_>) -> Result<Box<dyn Agent>, PhaseError> {
-    agents::agent_of(&cx.job().agent, &cx.engine.artifacts, &cx.job().limits)
+    agents::agent_of(&cx.job().agent, &cx.engine.artifacts, &cx.job().limits, &cx.engine.models)
         .map_err(|error| PhaseError::Failed(Failure::Agent(whole(&error))))
 }
 

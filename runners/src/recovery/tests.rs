@@ -51,7 +51,7 @@ fn seal() -> SealReport {
 }
 
 fn proposed(launch: &Launch, patch: Option<Digest>) -> Output {
-    Output::Proposed { launch: launch.id.clone(), patch, note: String::new() }
+    Output::Proposed { launch: launch.id.clone(), patch, note: String::new(), tokens: 0 }
 }
 
 fn governed(go: bool) -> Output {
@@ -113,8 +113,8 @@ fn place(next: &Next) -> Option<(StepKind, u32)> {
 #[test]
 fn a_run_cut_off_anywhere_goes_on_with_the_step_that_is_not_done() {
     let launches = [
-        launch(0, LaunchState::Settled { proposal: Some(Digest::of("b")) }),
-        launch(1, LaunchState::Settled { proposal: Some(Digest::of("c")) }),
+        launch(0, LaunchState::Settled { proposal: Some(Digest::of("b")), tokens: 0 }),
+        launch(1, LaunchState::Settled { proposal: Some(Digest::of("c")), tokens: 0 }),
     ];
     let outputs = outputs(&launches);
     for cut in 0..outputs.len() {
@@ -151,9 +151,11 @@ fn a_launch_without_a_result_suspends_the_run() {
 #[test]
 fn a_recorded_result_is_taken_and_only_an_abandoned_launch_is_followed_by_another() {
     let patch = Some(Digest::of("b"));
-    for state in [LaunchState::Settled { proposal: patch }, LaunchState::Adopted { proposal: patch }] {
+    for state in
+        [LaunchState::Settled { proposal: patch, tokens: 0 }, LaunchState::Adopted { proposal: patch }]
+    {
         let one = launch(0, state);
-        let answer = Answer::Recorded { launch: one.id.clone(), proposal: patch };
+        let answer = Answer::Recorded { launch: one.id.clone(), proposal: patch, tokens: 0 };
         let plan = plan(Goal::Repair, &up_to_the_agent(), &[one]);
         assert_eq!(plan.next, Next::Propose { iteration: 0, answer });
     }
@@ -232,7 +234,8 @@ fn only_the_time_within_steps_is_the_runs_own() {
 
 #[test]
 fn a_run_whose_checks_could_not_be_read_ends_inconclusive() {
-    let launches = [launch(0, LaunchState::Settled { proposal: None }), launch(1, LaunchState::Intended)];
+    let launches =
+        [launch(0, LaunchState::Settled { proposal: None, tokens: 0 }), launch(1, LaunchState::Intended)];
     for (outcome, is_inconclusive) in
         [(CheckOutcome::Inconclusive("no ruff".to_owned()), true), (CheckOutcome::Failed, false)]
     {

@@ -184,6 +184,7 @@ impl Bed {
             sandbox: self.sandbox.clone(),
             toolchains: self.toolchains.clone(),
             egress: EgressSettings::default(),
+            models: runners::agents::Models::new(),
             signer: Arc::new(Signer::from_seed(&[7; 32])),
             clock: Arc::new(SystemClock),
             data_dir: folder.path().join("data"),

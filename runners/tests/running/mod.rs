@@ -15,6 +15,7 @@ use jobs::source::{Claim, CloneAccess, Source, SourceError};
 use jobs::store::{Acceptance, Accepted, Db, Decision, accept};
 use receipts::report::{self, Files};
 use receipts::{Signer, Verdict};
+use runners::agents::Models;
 use runners::executor::{EgressSettings, Engine, bundle};
 use runners::local::{self, LocalAgent, LocalReport, LocalRequest};
 use runners::progress::{Happening, Progress};
@@ -108,11 +109,18 @@ pub struct Asked {
     pub agent: LocalAgent,
     pub checks: Vec<Check>,
     pub limits: Limits,
+    pub models: Models,
     path: PathBuf,
 }
 
 pub fn request_on(project: &Crate) -> Asked {
-    Asked { agent: LocalAgent::Fixers, checks: checks(), limits: Limits::default(), path: project.path() }
+    Asked {
+        agent: LocalAgent::Fixers,
+        checks: checks(),
+        limits: Limits::default(),
+        models: Models::new(),
+        path: project.path(),
+    }
 }
 
 pub fn signer() -> Arc<Signer> {
@@ -130,6 +138,7 @@ pub async fn fix(sandbox: &Arc<Embedded>, project: &Crate, asked: Asked) -> Loca
         sandbox: sandbox.clone(),
         toolchains: toolchains(),
         egress: EgressSettings::default(),
+        models: asked.models,
         signer: signer(),
         clock: Arc::new(SystemClock),
         data_dir: project.data(),
@@ -181,6 +190,7 @@ pub async fn queued(sandbox: &Arc<Embedded>, project: &Crate, asked: Asked) -> (
     let taken = snapshot(&asked.path, &data.join("origin.git"), &Bounds::default()).unwrap();
     let agent = match asked.agent {
         LocalAgent::Fixers => AgentSpec::Fixers,
+        LocalAgent::Model(profile) => AgentSpec::Model { profile },
         LocalAgent::Replay(patch) => AgentSpec::Replay { patch: engine.artifacts.put(&patch).unwrap() },
     };
     let job = JobSpec {
@@ -227,6 +237,7 @@ pub async fn engine_on(sandbox: &Arc<Embedded>, data: &Path, clock: Arc<dyn Cloc
         sandbox: sandbox.clone(),
         toolchains: toolchains(),
         egress: EgressSettings::default(),
+        models: Models::new(),
         signer: signer(),
         clock,
         data_dir: data.to_owned(),

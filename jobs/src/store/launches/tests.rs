@@ -40,8 +40,8 @@ async fn a_launch_goes_from_intent_to_result_and_each_step_is_in_the_journal() {
         let twice = start(&db, change(&launched)).await;
         assert!(matches!(twice, Err(StoreError::Illegal(_))), "never started twice: {twice:?}");
         let proposal = Some(Digest::of("patch"));
-        settle(&db, change(&exited), proposal).await.unwrap();
-        assert_eq!(only(&db, run).await, LaunchState::Settled { proposal });
+        settle(&db, change(&exited), proposal, 0).await.unwrap();
+        assert_eq!(only(&db, run).await, LaunchState::Settled { proposal, tokens: 0 });
         let journal = journal::list(&db, run).await.unwrap();
         assert_eq!(journal, [signed("intent"), signed("launched"), signed("exited")]);
     })
@@ -60,7 +60,7 @@ async fn launch_without_result_becomes_uncertain_and_suspends_its_run() {
         assert_eq!(only(&db, run).await, LaunchState::Uncertain);
         let seen = runs::find(&db, run).await.unwrap().unwrap();
         assert_eq!(seen.state, RunState::Suspended { why: Suspension::UncertainLaunch });
-        let late = settle(&db, Change { run, fence, launch: &id, entry: &entry, now: START }, None).await;
+        let late = settle(&db, Change { run, fence, launch: &id, entry: &entry, now: START }, None, 0).await;
         assert!(matches!(late, Err(StoreError::FenceLost { .. })), "{late:?}");
     })
     .await;
