@@ -171,7 +171,7 @@ async fn a_repair_from_the_first_comment_to_the_pushed_commit_over_http() {
         until("the push", || github.branch(FULL, HEAD_BRANCH).unwrap().filter(|head| *head != second)).await;
     let git = github.git(FULL).unwrap();
     let commit = git.commit(&pushed).unwrap();
-    assert_eq!(commit.parents, [second.clone()]);
+    assert_eq!(commit.parents, std::slice::from_ref(&second));
     let green = concluded(&github, &pushed, "success").await;
     assert!(green.summary.contains(&commit.tree), "the tree is the verified one: {}", green.summary);
     let repaired = git.resolve(&format!("{pushed}:src/lib.rs")).unwrap().unwrap();

@@ -27,7 +27,7 @@ use crate::story::World;
 #[derive(Clone, Debug)]
 pub enum Script {
     /// Red before; green with these files (`None` deletes).
-    Repaired(Vec<(&'static str, Option<&'static str>)>),
+    Repaired(Change),
     /// Every check passes as it is.
     Clean,
     /// What the first check printed, read and judged as the service does.
@@ -35,6 +35,9 @@ pub enum Script {
     /// Red, with so many findings, and it ends like this.
     Red { findings: usize, outcome: Outcome },
 }
+
+/// Files by path with their new text; `None` where one is deleted.
+pub type Change = Vec<(&'static str, Option<&'static str>)>;
 
 /// What a check printed in the course of a run.
 #[derive(Clone, Debug)]
@@ -44,7 +47,7 @@ pub struct Observed {
     /// On the same tree once more, where it was run again.
     pub rerun: Option<RawOutput>,
     /// The agent's change, and what was printed with it.
-    pub after: Option<(Vec<(&'static str, Option<&'static str>)>, RawOutput)>,
+    pub after: Option<(Change, RawOutput)>,
 }
 
 impl Script {

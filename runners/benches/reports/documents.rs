@@ -45,7 +45,7 @@ const FORMS: &[Form] = &[
         file: Some("report.trx"),
         head: "<TestRun><Results>\n",
         entry: |out, at| {
-            write!(out, "<UnitTestResult testId=\"{at}\" testName=\"A.B.T{at}\" outcome=\"Failed\"><Output><ErrorInfo><Message>expected 1</Message><StackTrace>   at A.B.T() in /workspace/T.cs:line {at}</StackTrace></ErrorInfo></Output></UnitTestResult>\n").unwrap();
+            writeln!(out, "<UnitTestResult testId=\"{at}\" testName=\"A.B.T{at}\" outcome=\"Failed\"><Output><ErrorInfo><Message>expected 1</Message><StackTrace>   at A.B.T() in /workspace/T.cs:line {at}</StackTrace></ErrorInfo></Output></UnitTestResult>").unwrap();
         },
         between: "",
         tail: "</Results><ResultSummary outcome=\"Failed\"/></TestRun>\n",

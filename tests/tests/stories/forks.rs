@@ -71,7 +71,7 @@ async fn where_the_policy_says_so_a_yes_opens_a_pull_request_from_the_apps_own_b
     assert!(check.summary.contains("The fork takes no push"), "{}", check.summary);
     world.deliver(&world.click("grace", check.id, "apply")).await;
     let commit = world.github().branch(FULL, &format!("whipstitch/{run}")).unwrap().unwrap();
-    assert_eq!(world.git().commit(&commit).unwrap().parents, [head.clone()]);
+    assert_eq!(world.git().commit(&commit).unwrap().parents, std::slice::from_ref(&head));
     let pull = world.github().pull(FULL, world.number + 1).unwrap();
     assert_eq!(pull["base"]["ref"], "main");
     assert_eq!(

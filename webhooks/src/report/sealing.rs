@@ -160,7 +160,7 @@ mod tests {
         report.tests[0].closed = false;
         assert!(container(&report).contains("open: ipv4"));
         let line = network(&report, &[passed("a`\n# x", None)]);
-        assert!(!line.contains('\n') && line.matches('`').count() % 2 == 0, "{line}");
+        assert!(!line.contains('\n') && line.matches('`').count().is_multiple_of(2), "{line}");
         assert!(network(&report, &[]).contains("nothing was reached"));
     }
 }
