@@ -1,7 +1,7 @@
 //! The conformance suite: what a hostile build tries, tried in a container of any backend.
 //!
 //! A [`Probe`] is one attempt to get past a wall, made from inside by a program that is bound into the
-//! container: the executable itself, started with [`ARGUMENT`]. A bomb is a probe that uses up something
+//! container: the executable itself, started with an argument of its own. A bomb is a probe that uses up something
 //! until it is stopped, so that it gets a command of its own. [`examine`] makes the containers, sets out
 //! canaries on the host, runs everything and looks at the host afterwards.
 //!
