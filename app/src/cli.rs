@@ -87,12 +87,12 @@ pub struct Fix {
     /// The patch that the agent replay proposes.
     #[arg(long, required_if_eq("agent", "replay"))]
     pub patch: Option<PathBuf>,
-    /// The model: the name of a [models.NAME] section of --config, or PROTOCOL/MODEL, such as
+    /// The model: the name of a `[models.NAME]` section of --config, or PROTOCOL/MODEL, such as
     /// anthropic/NAME with ANTHROPIC_API_KEY, openai-chat/NAME or openai-responses/NAME with
     /// OPENAI_API_KEY.
     #[arg(long, required_if_eq("agent", "model"))]
     pub model: Option<String>,
-    /// The file with the [models] sections; whipstitch.toml without it.
+    /// The file with the `[models]` sections; whipstitch.toml without it.
     #[arg(long)]
     pub config: Option<PathBuf>,
     /// Write the verified change into the checkout, whole or not at all.
