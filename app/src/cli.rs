@@ -282,12 +282,16 @@ pub enum Keys {
     New { file: PathBuf },
     /// Show the public key of the key in FILE, or of the one in WHIPSTITCH_SIGNING_KEY.
     Show { file: Option<PathBuf> },
-    /// Put a new key in the place of the one in FILE; both sign that it follows. The old one is gone then.
+    /// Put a new key in the place of the one in FILE; both sign that it follows. The old one is gone
+    /// then, so this is refused while a service runs, or has a run that was begun and is not finished.
     Rotate {
         file: PathBuf,
         /// Why, for those who read the keyring.
         #[arg(long, default_value = "a new key was asked for")]
         reason: String,
+        /// The configuration of the service that signs with it, unless its database stands beside FILE.
+        #[arg(long, env = "WHIPSTITCH_CONFIG")]
+        config: Option<PathBuf>,
     },
     /// List the keys that FILE has held, by the keyring beside it; each is proven by the one before.
     List {

@@ -14,6 +14,7 @@ use jobs::job::AgentSpec;
 use jobs::run::Outcome;
 use jobs::store::runs;
 use receipts::Expected;
+use receipts::report::{Files, Request};
 use runners::progress::Progress;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -80,7 +81,7 @@ async fn show(
     print(&format!("\n{}\n", show::check_run(&check)));
     let view = runs::view(&service.db, &run).await?.context("the run is in the database")?;
     let jobs::run::RunState::Finished { outcome } = &view.run.state else { bail!("the run has no end") };
-    prove(service, &run)?;
+    prove(service, &run, &ALL)?;
     let expected = match arguments.agent {
         DemoAgent::Fixers | DemoAgent::Replay => "Succeeded",
         DemoAgent::ReplayWrong => "Failed",
@@ -131,19 +132,31 @@ async fn completed(local: &LocalForge, seeded: &Seeded) -> anyhow::Result<CheckR
     bail!("the forge was not told the run's end within 30 s")
 }
 
+/// All that the bundle of a run holds when it has ended.
+const ALL: Request<'static> = Request {
+    keyring: None,
+    expected: Expected { head: None, count: None },
+    receipt: None,
+    journal: true,
+    authorizations: false,
+    exports: true,
+};
+
 /// Verifies the bundle as anyone could, and says how.
-fn prove(service: &Service, run: &RunId) -> anyhow::Result<()> {
+fn prove(service: &Service, run: &RunId, request: &Request<'_>) -> anyhow::Result<()> {
     let (folder, key) = (service.bundle(run), service.signer.public_key());
-    let (verdict, rows) = commands::verify::of(&folder, &key, Expected::default())?;
+    let report = receipts::report::verify(&Files::at(&folder), &key, request);
+    let verdict = report.chain.verdict;
     let file = service.config.server.data_folder.join("key.pub");
     print(&format!(
-        "receipts  {verdict}, {} of them\nbundle    {}\nverify    whipstitch verify {} --key {}\n\n",
-        rows.len(),
+        "receipts  {verdict}, {} of them{}\nbundle    {}\nverify    whipstitch verify {} --key {}\n\n",
+        report.chain.rows.len(),
+        report.lines[1..].iter().map(|line| format!("\n          {line}")).collect::<String>(),
         folder.display(),
         folder.display(),
         file.display(),
     ));
-    ensure!(verdict == receipts::Verdict::ValidChain, "the receipts do not verify: {verdict}");
+    ensure!(report.exit_code == 0, "the receipts do not verify: {}", report.lines.join("; "));
     Ok(())
 }
 
@@ -162,7 +175,7 @@ async fn apply(service: &Service, local: &LocalForge, seeded: &Seeded, run: &Run
         short(&commit),
         pushed.tree
     ));
-    Ok(())
+    prove(service, run, &Request { authorizations: true, ..ALL })
 }
 
 fn say_how_to_apply(service: &Service, local: &LocalForge, run: &RunId) {

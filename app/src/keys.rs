@@ -95,6 +95,16 @@ pub fn read_or_make(file: &Path) -> anyhow::Result<Signer> {
 /// one's place; so a rotation that was cut off anywhere is carried on by the next call.
 pub fn rotate(file: &Path, now: Timestamp, reason: &str) -> anyhow::Result<Signer> {
     let old = read(file)?;
+    let held = std::fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match held.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => {
+            bail!("a service signs with {} now; stop it, rotate, and start it again", file.display())
+        }
+        Err(std::fs::TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("cannot hold the key {}", file.display()));
+        }
+    }
     let (first, next) = (file.with_extension("first.pub"), file.with_extension("next"));
     if !first.exists() {
         replace(&first, format!("{}\n", hex::encode(old.public_key())).as_bytes())?;
@@ -115,6 +125,56 @@ pub fn rotate(file: &Path, now: Timestamp, reason: &str) -> anyhow::Result<Signe
     std::fs::rename(&next, file).with_context(|| format!("cannot replace the key {}", file.display()))?;
     sync_folder(file)?;
     Ok(new)
+}
+
+/// What a verifier needs for whatever this service has signed: the first key, and what it leads to.
+pub struct Trust {
+    pub first: [u8; 32],
+    /// The keyring's bytes; empty where no key was rotated.
+    pub keyring: Vec<u8>,
+    place: PathBuf,
+}
+
+impl Trust {
+    /// The keys of the service whose key is in `file`, or in the variable where `signer` is another's.
+    pub fn of(file: &Path, signer: &Signer) -> anyhow::Result<Self> {
+        let place = keyring_file(file);
+        let alone = Self { first: signer.public_key(), keyring: Vec::new(), place: place.clone() };
+        if !place.exists() {
+            return Ok(alone);
+        }
+        let (ring, bytes) = keyring(file, None)?;
+        match ring.current().id() == signer.key_id() {
+            true => Ok(Self { first: ring.keys()[0].raw(), keyring: bytes, place }),
+            false => Ok(alone),
+        }
+    }
+
+    /// How `whipstitch verify` is told of them.
+    pub fn arguments(&self) -> String {
+        let key = format!("--key {}", hex::encode(self.first));
+        match self.keyring.is_empty() {
+            true => key,
+            false => format!("{key} --keyring {}", self.place.display()),
+        }
+    }
+}
+
+/// Holds a key's file as long as a process signs with it, so that nobody rotates the key meanwhile.
+pub fn hold(file: &Path) -> anyhow::Result<Option<std::fs::File>> {
+    if std::env::var_os(VARIABLE).is_some() {
+        return Ok(None);
+    }
+    let held = std::fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    match held.try_lock_shared() {
+        Ok(()) => Ok(Some(held)),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            bail!("the signing key {} is being rotated; try again", file.display())
+        }
+        Err(std::fs::TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot hold the signing key {}", file.display()))
+        }
+    }
 }
 
 /// All keys that `file` has held, the first one first. `first` is a key that the caller knows; without
@@ -232,6 +292,34 @@ mod tests {
         make(&file).unwrap();
         let error = rotate(&file, Timestamp::from_unix(1_800_000_001), "again").unwrap_err().to_string();
         assert!(error.contains("put that key back"), "{error}");
+    }
+
+    #[test]
+    fn a_key_that_a_process_signs_with_is_not_rotated() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("signing.key");
+        let made = make(&file).unwrap();
+        let held = (hold(&file).unwrap(), hold(&file).unwrap());
+        let at = Timestamp::from_unix(1_800_000_000);
+        let error = rotate(&file, at, "yearly").unwrap_err().to_string();
+        assert!(error.contains("a service signs with"), "{error}");
+        assert_eq!(names(folder.path()), ["signing.key"]);
+        assert_eq!(read(&file).unwrap().key_id(), made.key_id());
+        drop(held);
+        let next = rotate(&file, at, "yearly").unwrap();
+        assert!(hold(&file).unwrap().is_some());
+        let trust = Trust::of(&file, &next).unwrap();
+        assert_eq!(trust.first, made.public_key());
+        assert!(trust.arguments().ends_with("signing.keyring"), "{}", trust.arguments());
+        assert_eq!(
+            Trust::of(&file, &made).unwrap().arguments(),
+            format!("--key {}", hex::encode(made.public_key()))
+        );
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let found = std::fs::read_dir(folder).unwrap();
+        found.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
     }
 
     #[test]

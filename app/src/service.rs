@@ -32,6 +32,8 @@ pub struct Service {
     pub db: Db,
     pub artifacts: Artifacts,
     pub signer: Arc<Signer>,
+    /// What verifies whatever it has signed.
+    pub trust: keys::Trust,
     pub forges: Forges,
     pub local: Option<LocalForge>,
     github: Option<GitHub>,
@@ -44,6 +46,8 @@ pub struct Service {
     source: Arc<dyn Source>,
     secrets: Vec<SecretString>,
     read_token: Option<SecretString>,
+    /// Held, so that the key is not rotated while this process signs with it.
+    _key_file: Option<std::fs::File>,
 }
 
 impl Service {
@@ -54,6 +58,8 @@ impl Service {
         let db = Db::open(&config.database()).await?;
         let artifacts = Artifacts::open(folder.join("artifacts"))?;
         let signer = Arc::new(keys::read_or_make(&config.key_file())?);
+        let _key_file = keys::hold(&config.key_file())?;
+        let trust = keys::Trust::of(&config.key_file(), &signer)?;
         write_public_key(folder, &signer)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut service = Self {
@@ -70,6 +76,8 @@ impl Service {
             source: Arc::new(Sources::default()),
             secrets: Vec::new(),
             read_token: None,
+            _key_file,
+            trust,
             config,
         };
         service.connect()?;
@@ -128,6 +136,7 @@ impl Service {
             db: self.db.clone(),
             forges: self.forges.clone(),
             artifacts: self.artifacts.clone(),
+            bundles: self.bundles(),
             signer: Arc::clone(&self.signer),
             clock: Arc::clone(&self.clock),
             node: node(),
@@ -184,7 +193,11 @@ impl Service {
 
     /// The folder of a run's bundle.
     pub fn bundle(&self, run: &jobs::id::RunId) -> PathBuf {
-        self.config.server.data_folder.join("bundles").join(run.as_str())
+        self.bundles().join(run.as_str())
+    }
+
+    fn bundles(&self) -> PathBuf {
+        self.config.server.data_folder.join("bundles")
     }
 }
 

@@ -279,6 +279,25 @@ async fn a_rotated_key_signs_no_statement_for_the_receipts_of_the_old_one() {
     assert!(text(&output.stderr).contains("no receipt that the service's key signed"), "{output:?}");
 }
 
+#[tokio::test]
+async fn a_key_is_not_rotated_while_a_run_that_it_began_is_under_way() {
+    let world = World::new().await;
+    let file = world.folder.path().join("signing.key");
+    let rotate = || whipstitch(&["keys", "rotate", file.to_str().unwrap()]);
+    let before = std::fs::read(&file).unwrap();
+    let url = format!("sqlite://{}", world.folder.path().join("whipstitch.db").display());
+    let db = Db::open(&url).await.unwrap();
+    // A run that nobody has begun has signed nothing yet.
+    assert_eq!(runs::begun(&db).await.unwrap(), []);
+    let fence = jobs::id::Fence(1);
+    let line = jobs::store::Signed { bytes: b"{}".to_vec(), signature: [0; 64] };
+    jobs::store::journal::append(&db, &world.run, fence, &line, NOW).await.unwrap();
+    let refused = rotate();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains(world.run.as_str()), "{refused:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
 /// What `verify --repo` says of a run's bundle: exit code, the repository's line, and why.
 fn against_repository(world: &World, bundle: &Path) -> (Option<i32>, String, String) {
     let repository = world.repaired.objects.folder().to_str().unwrap();

@@ -228,6 +228,7 @@ impl World {
             db: db.clone(),
             forges: forges.clone(),
             artifacts: Artifacts::open(folder.path().join("artifacts"))?,
+            bundles: folder.path().join("bundles"),
             signer: Arc::new(Signer::from_seed(&SEED)),
             clock: shared.clone(),
             node: "story".into(),

@@ -20,6 +20,7 @@ mod suggestion;
 mod tests;
 mod words;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ use crate::offer::{self, NoOffer};
 pub use check::{Material, NAME, check_run, pushed_check_run};
 pub use evidence::baseline;
 pub use mask::Mask;
+pub use receipted::key_id;
 
 /// How long a message belongs to its sender.
 pub const LEASE: Millis = 90_000;
@@ -59,6 +61,8 @@ pub struct Context {
     pub db: Db,
     pub forges: Forges,
     pub artifacts: Artifacts,
+    /// The folder of finished runs' bundles, each in a folder named by its run.
+    pub bundles: PathBuf,
     /// Signs what people decided and what was pushed.
     pub signer: Arc<Signer>,
     pub clock: Arc<dyn Clock>,
@@ -182,10 +186,10 @@ async fn tell(cx: &Context, message: &ClaimedMessage) -> Result<String, Trouble>
 async fn check(cx: &Context, forge: &dyn Forge, run: &RunId) -> Result<String, Trouble> {
     let view = view(cx, run).await?;
     let head = head_now(forge, &view).await?;
-    let key_id = cx.signer.key_id();
+    let key_id = key_id(&view);
     let material = Material {
         patch: patch(cx, &view),
-        key_id: Some(&key_id),
+        key_id: key_id.as_deref(),
         public_url: cx.public_url.as_ref(),
         head,
         mask: &cx.mask,

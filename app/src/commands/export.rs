@@ -25,16 +25,19 @@ pub async fn run(arguments: &Export) -> anyhow::Result<ExitCode> {
     let signer = keys::existing(&config.key_file())?;
     let artifacts = Artifacts::open(config.server.data_folder.join("artifacts"))?;
     let scratch = tempfile::tempdir()?;
-    let whole = bundle::from_store(&db, &artifacts, &signer, scratch.path(), &id).await?;
+    let whole = scratch.path().join("bundle");
+    let issued = bundle::folder(&config.server.data_folder, &id);
+    bundle::from_store(&db, &artifacts, &signer, (&whole, &issued), &id).await?;
     db.close().await;
     copy(&whole, to, arguments.form)?;
-    let key = signer.public_key();
-    let report = report::verify(&Files::at(&whole), &key, &Request::default());
-    let to = to.display();
+    let trust = keys::Trust::of(&config.key_file(), &signer)?;
+    let request = Request { keyring: Some(&trust.keyring), ..Request::default() };
+    let report = report::verify(&Files::at(&whole), &trust.first, &request);
     print(&format!(
-        "{}\nwritten to {to}; the service's key is {}\n",
+        "{}\nwritten to {}; verify it with {}\n",
         report.lines.join("\n"),
-        hex::encode(key)
+        to.display(),
+        trust.arguments()
     ));
     Ok(ExitCode::from(report.exit_code))
 }

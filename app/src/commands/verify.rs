@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use receipts::keyring::Keyring;
 use receipts::report::{self, Files, Report, Request};
-use receipts::{Code, Expected, Row, Verdict};
+use receipts::{Code, Expected, Row};
 
 use super::repository::{self, Held};
 use super::{Usage, eprint, print};
@@ -73,12 +73,6 @@ fn add_repository(report: &mut Report, repository: &Path, files: &Files) -> anyh
             Ok(Some(why))
         }
     }
-}
-
-/// Verifies the bundle at a path.
-pub fn of(path: &Path, key: &[u8], expected: Expected) -> anyhow::Result<(Verdict, Vec<Row>)> {
-    let chain = report(path, key, &Request { expected, ..Request::default() })?.chain;
-    Ok((chain.verdict, chain.rows))
 }
 
 /// A path that is not there is a mistake of the caller, and no evidence of anything.

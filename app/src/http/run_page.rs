@@ -86,11 +86,7 @@ pub async fn show(
         steps: steps(&view),
         diff: diff_lines(&service.mask().apply(&String::from_utf8_lossy(&patch))),
         receipts: receipts(&view),
-        verify: format!(
-            "whipstitch verify {} --key {}",
-            bundle.display(),
-            hex::encode(service.signer.public_key())
-        ),
+        verify: format!("whipstitch verify {} {}", bundle.display(), service.trust.arguments()),
         has_bundle: bundle.is_dir(),
         bundle: bundle.display().to_string(),
         offer: offer_of(&service, &view, account),

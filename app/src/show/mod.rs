@@ -35,10 +35,10 @@ pub fn pushed_check_of(service: &Service, view: &RunView) -> Option<CheckRun> {
 }
 
 fn with_material<T>(service: &Service, view: &RunView, render: impl FnOnce(&report::Material<'_>) -> T) -> T {
-    let (key_id, mask) = (service.signer.key_id(), service.mask());
+    let (key_id, mask) = (report::key_id(view), service.mask());
     render(&report::Material {
         patch: patch_of(service, view),
-        key_id: Some(&key_id),
+        key_id: key_id.as_deref(),
         public_url: Some(&service.public_url),
         head: None,
         mask: &mask,

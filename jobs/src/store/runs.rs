@@ -15,7 +15,7 @@ use super::signed::Signed;
 use super::wake::Topic;
 use super::{journal, launches, outbox, receipts};
 
-pub use super::view::{by_check_run, find, list, of_commit, of_head, of_subject, view};
+pub use super::view::{begun, by_check_run, find, list, of_commit, of_head, of_subject, view};
 
 /// A run that this worker holds while its lease lasts.
 #[derive(Clone, Debug)]

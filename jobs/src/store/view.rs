@@ -105,6 +105,15 @@ pub async fn list(db: &Db, limit: u32) -> Result<Vec<RunSummary>, StoreError> {
     rows.into_iter().map(summary).collect()
 }
 
+/// The runs that were begun and have no end yet: what has a signed line and is not finished.
+pub async fn begun(db: &Db) -> Result<Vec<RunId>, StoreError> {
+    const SQL: &str = "SELECT id FROM runs
+        WHERE state <> 'finished' AND EXISTS (SELECT 1 FROM journal WHERE journal.run = runs.id) ORDER BY id";
+    let mut tx = db.read().await?;
+    let rows = fetch_all!(tx, (String,), SQL)?;
+    rows.into_iter().map(|(id,)| parse("a run's id", &id)).collect()
+}
+
 /// The runs on a pull request or issue, newest first, at most `limit`.
 pub async fn of_subject(
     db: &Db,

@@ -113,9 +113,10 @@ pub async fn settle(cx: &mut Cx<'_>, outcome: Outcome) -> Result<(), PhaseError>
             journal: &journal,
             seal_report,
             signer: &signer,
+            issued: &place,
         };
         let written = bundle::write(&place, &artifacts, &contents);
-        written.map(drop).map_err(|error| PhaseError::internal(&super::whole(&error)))
+        written.map_err(|error| PhaseError::internal(&super::whole(&error)))
     })
     .await?;
     fault::point("run-bundled");
@@ -142,7 +143,13 @@ pub async fn in_step<T>(
             return Err(PhaseError::Failed(failure));
         }
         Err(error @ (PhaseError::Write(_) | PhaseError::Artifact(_) | PhaseError::Disk { .. })) => error,
-        Ok(_) | Err(PhaseError::Interrupted(_) | PhaseError::Uncertain(_) | PhaseError::Store(_)) => {
+        Ok(_)
+        | Err(
+            PhaseError::Interrupted(_)
+            | PhaseError::Uncertain(_)
+            | PhaseError::Store(_)
+            | PhaseError::OtherKey(_),
+        ) => {
             return result;
         }
     };

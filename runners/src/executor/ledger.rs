@@ -56,6 +56,9 @@ impl Ledger {
     ) -> Result<Self, PhaseError> {
         let run = claimed.run.clone();
         let entries: Vec<_> = journal::list(db, &run).await?.into_iter().map(outside).collect();
+        if let Some(other) = entries.last().and_then(key_id).filter(|key| *key != signer.key_id()) {
+            return Err(PhaseError::OtherKey(other));
+        }
         let kept = store::receipts::list(db, &run).await?;
         let receipts: Vec<_> = kept.into_iter().map(|kept| (outside(kept.signed), kept.diff)).collect();
         let journal = Journal::resume(*run.chain().as_bytes(), &entries)?;
@@ -412,6 +415,12 @@ impl Ledger {
     pub fn now(&self) -> Millis {
         self.clock.now()
     }
+}
+
+/// The key that signed a line, as the line names it.
+fn key_id(signed: &receipts::Signed) -> Option<String> {
+    let read: serde_json::Value = serde_json::from_slice(&signed.bytes).ok()?;
+    read.get("key_id")?.as_str().map(str::to_owned)
 }
 
 /// The report of the last installation among a run's steps.

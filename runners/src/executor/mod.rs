@@ -164,6 +164,9 @@ pub enum PhaseError {
     /// A signed line could not be written.
     #[error("cannot write a signed line of the run")]
     Write(#[from] WriteError),
+    /// One chain has one key, and the run was begun with another.
+    #[error("the run was begun with the signing key {0}, which is not this service's; put that key back")]
+    OtherKey(String),
     /// An artifact could not be kept or found.
     #[error("cannot keep or find an artifact of the run")]
     Artifact(#[from] ArtifactError),

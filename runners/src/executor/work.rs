@@ -174,8 +174,9 @@ impl Engine {
         if !finished {
             return;
         }
-        let made =
-            super::bundle::from_store(&self.db, &self.artifacts, &self.signer, &self.data_dir, run).await;
+        let place = super::bundle::folder(&self.data_dir, run);
+        let places = (place.as_path(), place.as_path());
+        let made = super::bundle::from_store(&self.db, &self.artifacts, &self.signer, places, run).await;
         if let Err(error) = made {
             tracing::error!(run.id = %run, error = whole(&error), "cannot make the bundle again");
         }

@@ -1,7 +1,9 @@
 //! One story per command of the comment grammar, on both forges.
 
+use std::sync::Arc;
+
 use e2e::scripted::Script;
-use e2e::story::{World, each_forge};
+use e2e::story::{START, World, each_forge};
 use jobs::run::{Failure, HaltReason, Outcome, Phase, RunState, Suspension};
 use jobs::store::runs;
 
@@ -108,6 +110,57 @@ async fn apply_pushes_exactly_the_verified_tree_with_trailers_and_receipts() {
         world.say("grace", "/whipstitch apply").await;
         assert!(world.reply().contains("the patch was applied already"), "{}", world.reply());
         assert_eq!(world.head(), pushed);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bundle_holds_what_was_decided_though_the_key_was_rotated_before_it() {
+    use receipts::keyring::Keyring;
+    use receipts::report::{Files, Request, verify};
+    each_forge(async |mut world| {
+        world.say("ada", "/whipstitch fix").await;
+        let run = world.run(Script::repaired()).await;
+        world.settle().await;
+        let place = runners::executor::bundle::folder(world.folder.path(), &run);
+        let make = async |world: &World| {
+            let (signer, places) = (&world.report.signer, (place.as_path(), place.as_path()));
+            let made = runners::executor::bundle::from_store(
+                &world.db,
+                &world.report.artifacts,
+                signer,
+                places,
+                &run,
+            );
+            made.await.unwrap();
+        };
+        make(&world).await;
+        let (old, new) = (Arc::clone(&world.report.signer), receipts::Signer::from_seed(&[8; 32]));
+        let first = old.public_key();
+        let at = receipts::Timestamp::from_unix(START / 1000);
+        let keyring = Keyring::read(b"", &first).unwrap().rotate(&old, &new, at, "yearly").unwrap();
+        world.report.signer = Arc::new(new);
+        world.say("grace", "/whipstitch apply").await;
+        let verified = |keyring| {
+            let all = Request { keyring, authorizations: true, exports: true, ..Request::default() };
+            verify(&Files::at(&place), &first, &all)
+        };
+        let decided = std::fs::read_to_string(place.join("run.authorizations")).unwrap();
+        assert_eq!(decided.lines().count(), 2, "{decided}");
+        // The second time as a node makes it anew that knows the new key alone.
+        for _ in 0..2 {
+            let report = verified(Some(keyring.as_slice()));
+            assert_eq!(report.lines[1..], ["authorizations VALID_RECEIPT", "exports VALID_RECEIPT count=3"]);
+            assert_eq!(
+                (report.exit_code, std::fs::read(place.join("key.pub")).unwrap()),
+                (0, first.to_vec())
+            );
+            assert_eq!(verified(None).lines[1], "authorizations E_KEYID@0");
+            make(&world).await;
+            assert_eq!(std::fs::read_to_string(place.join("run.authorizations")).unwrap(), decided);
+        }
+        let check = world.check_on(&world.head());
+        assert!(check.summary.contains(&old.key_id()) || check.text.contains(&old.key_id()), "{check:?}");
     })
     .await;
 }

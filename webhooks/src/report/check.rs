@@ -32,7 +32,7 @@ const MOST_LISTED: usize = 25;
 pub struct Material<'a> {
     /// The verified patch; `None` where there is none, or where it cannot be read here.
     pub patch: Option<Vec<u8>>,
-    /// The signer's key, as receipts name it; `None` where this process has no key.
+    /// The key that signed the run's seal ([`super::key_id`]); `None` before there is one.
     pub key_id: Option<&'a str>,
     /// Where people reach the dashboard.
     pub public_url: Option<&'a Url>,

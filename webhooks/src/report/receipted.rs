@@ -1,4 +1,8 @@
-//! Receipts of what a person decided and of what was pushed, after the run's seal.
+//! Receipts of what a person decided and of what was pushed, after the run's seal. The run's bundle has them
+//! before anyone is told.
+
+use std::io::Write as _;
+use std::path::Path;
 
 use jobs::authorization::Authorization;
 use jobs::forge::{Account, ForgeKind};
@@ -99,6 +103,8 @@ async fn append(
     for _ in 0..MOST_RACES {
         let chain = rows::list(&cx.db, run).await?;
         if let Some(kept) = chain.iter().find(|kept| kept.kind == kind && same(&kept.signed)) {
+            // It may be that only its row was written before.
+            give_out(cx, view).await?;
             return Ok(*kept.signed.digest().as_bytes());
         }
         let signed = sign(&cx.signer).map_err(|error| Trouble::Never(error.to_string()))?;
@@ -107,7 +113,10 @@ async fn append(
         let place = u32::try_from(chain.len()).map_err(|error| Trouble::Never(error.to_string()))?;
         let receipt = NewReceipt { kind, signed, diff: None };
         match rows::append_after_seal(&cx.db, run, place, &receipt, cx.clock.now()).await {
-            Ok(()) => return Ok(digest),
+            Ok(()) => {
+                give_out(cx, view).await?;
+                return Ok(digest);
+            }
             Err(StoreError::LeaseLost { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -118,10 +127,69 @@ async fn append(
     })
 }
 
+/// Puts every decision of the run into its bundle, where this node has that.
+async fn give_out(cx: &Context, view: &RunView) -> Result<(), Trouble> {
+    let run = &view.run.id;
+    let folder = cx.bundles.join(run.as_str());
+    let mut written = None;
+    // Another sender may have put fewer of them there last, so what was written is held against the rows.
+    for _ in 0..MOST_RACES {
+        let decisions: Vec<receipts::Signed> = rows::list(&cx.db, run)
+            .await?
+            .into_iter()
+            .filter(|receipt| matches!(receipt.kind, ReceiptKind::Authorize | ReceiptKind::Push))
+            .map(|receipt| receipts::Signed {
+                bytes: receipt.signed.bytes,
+                signature: receipt.signed.signature,
+            })
+            .collect();
+        if written.as_ref() == Some(&decisions.len()) || !folder.is_dir() {
+            return Ok(());
+        }
+        written = Some(decisions.len());
+        let (folder, lines) = (folder.clone(), receipts::bundle::write(&decisions));
+        let put = tokio::task::spawn_blocking(move || replace(&folder, &lines)).await;
+        put.map_err(std::io::Error::other).flatten().map_err(|error| Trouble::Later {
+            why: format!("the bundle of run {run} cannot be completed: {error}"),
+            wait: std::time::Duration::ZERO,
+        })?;
+    }
+    Ok(())
+}
+
+/// Puts the file of decisions into a bundle, whole or not at all.
+fn replace(bundle: &Path, lines: &[u8]) -> std::io::Result<()> {
+    let parent = bundle.parent().unwrap_or(Path::new("."));
+    let fresh = parent.join(format!(".decisions-{}", uuid::Uuid::new_v4().simple()));
+    let write = || {
+        let mut file = std::fs::File::create_new(&fresh)?;
+        file.write_all(lines)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, bundle.join(receipts::bundle::AUTHORIZATIONS))?;
+        std::fs::File::open(bundle)?.sync_all()
+    };
+    let written = write();
+    if written.is_err() {
+        // The fresh file is of no use to anyone; that it may stay is no further harm.
+        let _ = std::fs::remove_file(&fresh);
+    }
+    written
+}
+
+/// The key that signed a run's seal, as receipts name it: after a rotation it is not the one that signs now.
+pub fn key_id(view: &RunView) -> Option<String> {
+    let seal = view.receipts.iter().rev().find(|receipt| receipt.kind == ReceiptKind::Seal)?;
+    member(&seal.signed, "key_id")
+}
+
 /// Whether a receipt that this service wrote has this text member.
-fn names(kept: &Signed, member: &str, text: &str) -> bool {
-    let read = serde_json::from_slice::<serde_json::Value>(&kept.bytes);
-    read.is_ok_and(|read| read[member].as_str() == Some(text))
+fn names(kept: &Signed, name: &str, text: &str) -> bool {
+    member(kept, name).as_deref() == Some(text)
+}
+
+fn member(kept: &Signed, name: &str) -> Option<String> {
+    let read = serde_json::from_slice::<serde_json::Value>(&kept.bytes).ok()?;
+    read[name].as_str().map(str::to_owned)
 }
 
 /// An account as receipts name it: by its id, since logins change hands.

@@ -164,7 +164,7 @@ impl Run {
             checks: readings(view, &mask),
             patch: Patch::of(service, view, &mask),
             pushed_commit: offer::pushed(view).map(ToString::to_string),
-            receipts: Receipts::of(service, view),
+            receipts: Receipts::of(view),
             links: Links {
                 page: links::run(&service.public_url, &run.id),
                 bundle: links::bundle(&service.public_url, &run.id),
@@ -251,9 +251,10 @@ impl Patch {
 }
 
 impl Receipts {
-    fn of(service: &Service, view: &RunView) -> Option<Self> {
+    fn of(view: &RunView) -> Option<Self> {
         let seal = view.receipts.iter().rev().find(|receipt| receipt.kind == ReceiptKind::Seal)?;
-        Some(Self { count: seal.seq, seal: named(seal.signed.digest()), key_id: service.signer.key_id() })
+        let key_id = webhooks::report::key_id(view)?;
+        Some(Self { count: seal.seq, seal: named(seal.signed.digest()), key_id })
     }
 }
 
