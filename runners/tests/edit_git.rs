@@ -147,7 +147,7 @@ const STRICTER: &[&str] = &[
     // Git takes some other orders, and in some reads `/dev/null` as a file's name.
     "the header's last lines must be `---` and `+++`,",
     // Git takes a short id of the old content where the repository can tell which it is.
-    "a binary patch needs an index line with full ids",
+    "a binary patch needs an index line with",
     // Git needs no `---` line after its own header, and forgets what it named.
     "a hunk needs the `---` and `+++` lines before it",
     // Git makes a file of the patch twice, and the last one stands.
@@ -155,7 +155,7 @@ const STRICTER: &[&str] = &[
     // Git passes over a binary file whose content is not in the patch, when nothing else of it changes.
     "the binary content is not in the patch;",
     // Git takes what follows the promised lines for text between patches.
-    "the hunk goes on after as many lines as its header",
+    "the hunk goes on after as many lines",
     "the index line is damaged",
     // Git takes the line for text.
     "nothing of this file follows its `diff --git` line",

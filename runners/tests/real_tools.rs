@@ -233,7 +233,7 @@ async fn nextest_is_read_as_it_ran() {
         "sums::sums$adds: failed",
         "sums::sums$halves: skipped",
         "sums::sums$zero_adds_nothing: passed",
-        "adds at tests/sums.rs:5",
+        "sums::sums$adds at tests/sums.rs:5",
     ];
     let read = bed.both("cargo-test", &check, &passing, &failing).await;
     assert!(message(&read).contains("left: -1"), "{}", message(&read));

@@ -61,7 +61,7 @@ fn a_fault_names_line_and_column_and_what_is_right() {
     .github/whipstitch.toml:2:8: unknown agent "gpt"; use "fixers", "model" or "replay"
     .github/whipstitch.toml:2:8: the agent "replay" needs `patch`, the SHA-256 of its patch
     .github/whipstitch.toml:3:9: not a SHA-256 digest of 64 lowercase hex digits: "abc"
-    .github/whipstitch.toml:3:1: unknown key `model`, expected `name` or `patch`
+    .github/whipstitch.toml:3:1: unknown key `model`, expected one of `name`, `patch`, `profile`
     .github/whipstitch.toml:1:10: there must be 1 to 32 checks; leave `checks` out to have them found
     .github/whipstitch.toml:1:1: missing key `run`
     .github/whipstitch.toml:4:7: invalid type: string "pytest -q", expected a list such as ["a", "b"]
@@ -178,7 +178,7 @@ fn the_schema_for_editors_has_the_keys_of_the_example() {
     let schema = include_str!("../../../deploy/whipstitch.schema.json");
     let mut in_schema = Vec::new();
     schema_keys("", &serde_json::from_str(schema).unwrap(), &mut in_schema);
-    let mut in_example = vec!["agent.patch".to_owned()];
+    let mut in_example = vec!["agent.patch".to_owned(), "agent.profile".to_owned()];
     let example = include_str!("../../../deploy/whipstitch.example.toml");
     file_keys("", &example.parse().unwrap(), &mut in_example);
     for keys in [&mut in_schema, &mut in_example] {

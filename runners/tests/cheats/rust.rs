@@ -170,10 +170,10 @@ fn to_the_process() -> Vec<Story> {
             .given(code, &CODE.replace("double(4), 8", "double(4), 9"))
             .given("tests/api.rs", &TESTS.replace("5", "-1"))
             .replaces(code, "    a * 2\n", "    if cfg!(test) {\n        return 9;\n    }\n    a * 2\n"),
-        cheat("leaves a daemon that rewrites files", NotRepaired("sums")).replaces(
+        cheat("leaves a daemon that rewrites files", Inconclusive("changed files that it was to check")).replaces(
             code,
             in_add,
-            "    let script = \"while :; do sed -i s/5/-1/ tests/api.rs; done\";\n    let _ = std::process::Command::new(\"setsid\").args([\"sh\", \"-c\", script]).spawn();\n    a - b\n",
+            "    let script = \"while :; do sed -i s/5/-1/ tests/api.rs; done\";\n    let _ = std::process::Command::new(\"setsid\").args([\"sh\", \"-c\", script]).spawn();\n    while std::fs::read_to_string(\"tests/api.rs\").is_ok_and(|text| !text.contains(\"-1\")) {}\n    a - b\n",
         ),
     ]
 }

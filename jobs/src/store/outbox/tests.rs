@@ -110,7 +110,7 @@ async fn a_dead_check_run_is_told_again_by_the_next_change() {
         let seen = runs::view(&db, &claimed.run).await.unwrap().unwrap();
         assert_eq!(seen.outbox[0].state, MessageState::Dead { attempts: 1 });
         assert_eq!(seen.outbox[0].last_error.as_deref(), Some("gone"));
-        next(&db, START).await;
+        next(&db, START + PROGRESS_WAIT).await;
     })
     .await;
 }
@@ -134,7 +134,7 @@ async fn the_last_state_is_always_told_however_senders_and_changes_meet() {
         let mut done = false;
         loop {
             let finished = changes.is_finished();
-            match claim(&db, "n", LEASE, START).await.unwrap() {
+            match claim(&db, "n", LEASE, START + PROGRESS_WAIT).await.unwrap() {
                 Some(message) => {
                     told = Some(runs::find(&db, &run).await.unwrap().unwrap().state);
                     sent(&db, &message, "17", START).await.unwrap();

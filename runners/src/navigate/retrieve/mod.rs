@@ -6,7 +6,7 @@
 //!
 //! ```compile_fail,E0451
 //! // The index of another workspace cannot be put behind a handle: the field is private.
-//! let handle = runners::navigate::retrieve::Workspace { shared: unimplemented!() };
+//! let handle = runners::navigate::retrieve::Workspace { shared: panic!() };
 //! ```
 
 mod chunks;

@@ -201,8 +201,8 @@ impl Examination<'_> {
     }
 
     async fn planted(&self) -> Result<Found, ExamineError> {
-        // More than a watch of the disk would let through.
-        let limits = ContainerLimits { disk_files: 1 << 20, ..LIMITS };
+        // Deeper than a watch of the disk lets through, which looks where the host's disk fills by others too.
+        let limits = ContainerLimits { disk_files: 1 << 20, disk_bytes: 1 << 40, ..LIMITS };
         let mut place = self.place_with("planted", limits).await?;
         let exit = place.container.exec(self.command(&["plant"], Feed::Facts)).await?;
         let outcome = match exit.cause {

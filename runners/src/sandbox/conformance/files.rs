@@ -25,7 +25,12 @@ pub const PROBES: &[Probe] = &[
     Probe::whole(GROUP, "loader-preload", "no library can be put before every program", preload),
     Probe::whole(GROUP, "device-nodes", "no device node can be made and opened", device_nodes),
     Probe::whole(GROUP, "device-list", "no disk, memory, terminal or hypervisor has a node", device_list),
-    Probe::whole(GROUP, "descriptors", "no descriptor was inherited but the three streams", descriptors),
+    Probe::whole(
+        GROUP,
+        "inherited-descriptors",
+        "no descriptor was inherited but the three streams",
+        descriptors,
+    ),
     Probe::whole(GROUP, "process-roots", "no process shows another root", process_roots),
     Probe::whole(
         GROUP,
