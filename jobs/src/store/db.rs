@@ -118,6 +118,7 @@ impl Db {
     /// Begins a transaction that writes. On SQLite it holds the one write lock from the start, so
     /// that what it reads cannot change before it writes.
     pub async fn write(&self) -> Result<Tx, StoreError> {
+        crate::fault::turn("before-write").await.map_err(sqlx::Error::Io)?;
         let connection = match &self.pool {
             Pool::Sqlite { writer, .. } => Connection::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?),
             Pool::Postgres(pool) => Connection::Postgres(pool.begin().await?),
@@ -127,6 +128,7 @@ impl Db {
 
     /// Begins a transaction that only reads, and sees one moment throughout.
     pub async fn read(&self) -> Result<Tx, StoreError> {
+        crate::fault::turn("before-read").await.map_err(sqlx::Error::Io)?;
         const SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let connection = match &self.pool {
             Pool::Sqlite { readers, .. } => Connection::Sqlite(readers.begin().await?),
@@ -171,6 +173,7 @@ impl Tx {
 
     /// Keeps all that was written, durably, and wakes who waits for it.
     pub async fn commit(self) -> Result<(), StoreError> {
+        crate::fault::reach("before-commit").map_err(sqlx::Error::Io)?;
         match self.connection {
             Connection::Sqlite(transaction) => transaction.commit().await?,
             Connection::Postgres(mut transaction) => {
@@ -183,6 +186,8 @@ impl Tx {
         for topic in self.rings {
             self.bells.ring(topic);
         }
+        // What is lost here is the word that it was committed, and nothing of what was.
+        crate::fault::reach("after-commit").map_err(sqlx::Error::Io)?;
         Ok(())
     }
 }

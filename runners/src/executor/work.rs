@@ -98,13 +98,16 @@ impl Engine {
             limit_ms,
             shutdown,
         };
+        // Ends the heartbeat even when the drive ends by a panic: a beat without a worker would keep the
+        // run from everyone for good.
         let stop = CancellationToken::new();
+        let stopping = stop.clone().drop_guard();
         let beating = tokio::spawn(heartbeat.beat(stop.clone()));
         let folders = Folders::of(&self.data_dir, &run);
         let mut cx = Cx { engine: self, claimed: &claimed, ledger, folders, interrupts };
         let driven = drive::drive(&mut cx).await;
         let letting = self.let_go(&mut cx, driven).await;
-        stop.cancel();
+        drop(stopping);
         if let Err(error) = beating.await {
             tracing::error!(run.id = %run, %error, "the heartbeat ended by a panic");
         }

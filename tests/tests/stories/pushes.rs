@@ -391,3 +391,28 @@ async fn a_second_sender_finds_nothing_to_push() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_yes_by_a_slower_clock_is_issued_no_earlier_than_the_seal_that_it_follows() {
+    each_forge(async |world| {
+        world.say("ada", "/whipstitch fix").await;
+        let run = world.run(Script::repaired()).await;
+        world.settle().await;
+        // The node that hears the yes is behind the one that sealed the run.
+        world.clock.advance(-20_000);
+        world.say("grace", "/whipstitch apply").await;
+        let issued: Vec<String> = world
+            .view(&run)
+            .await
+            .receipts
+            .iter()
+            .map(|receipt| {
+                let read: serde_json::Value = serde_json::from_slice(&receipt.signed.bytes).unwrap();
+                read["issued_at"].as_str().unwrap().to_owned()
+            })
+            .collect();
+        assert_eq!(issued.len(), 5, "open, apply, seal, yes, push: {issued:?}");
+        assert!(issued.is_sorted(), "{issued:?}");
+    })
+    .await;
+}

@@ -30,7 +30,7 @@ pub(super) async fn authorize(
         view,
         ReceiptKind::Authorize,
         |kept| names(kept, "origin", &yes.origin),
-        |signer| {
+        |signer, latest| {
             let actor = actor(view.job().repository.forge, &yes.actor);
             receipts::authorize(
                 signer,
@@ -41,7 +41,7 @@ pub(super) async fn authorize(
                     role: yes.role.name(),
                     reason: "authorized the verified patch",
                     origin: &yes.origin,
-                    issued_at: Timestamp::from_unix(yes.created_at.div_euclid(1000)),
+                    issued_at: Timestamp::from_unix(yes.created_at.div_euclid(1000)).max(latest),
                     diff: *yes.patch.as_bytes(),
                     head_commit: yes.head.as_str(),
                 },
@@ -64,7 +64,7 @@ pub(super) async fn pushed(
     let same = |kept: &Signed| {
         names(kept, "commit", &format!("sha1:{commit}")) || names(kept, "commit", &format!("sha256:{commit}"))
     };
-    append(cx, view, ReceiptKind::Push, same, |signer| {
+    append(cx, view, ReceiptKind::Push, same, |signer, latest| {
         let actor = actor(view.job().repository.forge, &yes.actor);
         receipts::push(
             signer,
@@ -73,7 +73,7 @@ pub(super) async fn pushed(
                 authorization,
                 actor: &actor,
                 reason: &format!("pushed to {} of {}", made.branch.name, made.branch.repository),
-                issued_at: Timestamp::from_unix(cx.clock.now().div_euclid(1000)),
+                issued_at: Timestamp::from_unix(cx.clock.now().div_euclid(1000)).max(latest),
                 reference: &reference,
                 commit,
                 tree: made.offer.tree.as_str(),
@@ -97,7 +97,7 @@ async fn append(
     view: &RunView,
     kind: ReceiptKind,
     same: impl Fn(&Signed) -> bool,
-    sign: impl Fn(&receipts::Signer) -> Result<receipts::Signed, receipts::WriteError>,
+    sign: impl Fn(&receipts::Signer, Timestamp) -> Result<receipts::Signed, receipts::WriteError>,
 ) -> Result<[u8; 32], Trouble> {
     let run = &view.run.id;
     for _ in 0..MOST_RACES {
@@ -107,7 +107,7 @@ async fn append(
             give_out(cx, view).await?;
             return Ok(*kept.signed.digest().as_bytes());
         }
-        let signed = sign(&cx.signer).map_err(|error| Trouble::Never(error.to_string()))?;
+        let signed = sign(&cx.signer, latest(&chain)).map_err(|error| Trouble::Never(error.to_string()))?;
         let digest = signed.digest();
         let signed = Signed { bytes: signed.bytes, signature: signed.signature };
         let place = u32::try_from(chain.len()).map_err(|error| Trouble::Never(error.to_string()))?;
@@ -180,6 +180,13 @@ fn replace(bundle: &Path, lines: &[u8]) -> std::io::Result<()> {
 pub fn key_id(view: &RunView) -> Option<String> {
     let seal = view.receipts.iter().rev().find(|receipt| receipt.kind == ReceiptKind::Seal)?;
     member(&seal.signed, "key_id")
+}
+
+/// When the last of these receipts was issued: the clocks of two nodes differ, and no receipt is older than
+/// the one that it follows.
+fn latest(chain: &[rows::Receipt]) -> Timestamp {
+    let issued = |kept: &rows::Receipt| Timestamp::parse(&member(&kept.signed, "issued_at")?);
+    chain.iter().filter_map(issued).max().unwrap_or(Timestamp::from_unix(0))
 }
 
 /// Whether a receipt that this service wrote has this text member.
