@@ -123,13 +123,22 @@ async fn a_maintainer_sets_the_app_up_in_the_browser_and_its_first_comment_is_an
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{entry:?}");
     }
 
-    // The same process serves the app now: no set-up page any more, and the door is open.
-    let closed = browser.get(format!("{}/setup", service.address)).header("cookie", &cookie);
-    assert_eq!(closed.send().await.unwrap().status(), 404);
+    // The same process serves the app from now on, once the set-up's connections are closed: no set-up page
+    // any more, and the door is open.
+    let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
+    let mut closed = None;
+    for _ in 0..600 {
+        looks.tick().await;
+        let asked = browser.get(format!("{}/setup", service.address)).header("cookie", &cookie);
+        closed = asked.send().await.ok().map(|answer| answer.status().as_u16());
+        if closed == Some(404) {
+            break;
+        }
+    }
+    assert_eq!(closed, Some(404));
     let comment = github.comment("acme/anvil", number, "ada", "/whipstitch help").unwrap();
     assert_eq!(github.send(&comment).await.unwrap().status, 202);
     let told = || github.comments("acme/anvil", number).into_iter().find(|comment| comment.by_app);
-    let mut looks = tokio::time::interval(std::time::Duration::from_millis(100));
     let mut reply = None;
     for _ in 0..600 {
         looks.tick().await;
