@@ -32,6 +32,8 @@ pub enum Command {
     Cancel(OneRun),
     /// Let a suspended run go on; its uncertain launch counts as lost and is never repeated.
     Resume(OneRun),
+    /// List what could not be told to a forge and was given up; --resend tries it once more.
+    Outbox(Outbox),
     /// Verify receipts offline, with nothing but the signer's public key.
     Verify(Verify),
     /// Give out a run's receipts, from the service's database.
@@ -164,6 +166,18 @@ pub struct Doctor {
 pub struct Status {
     /// The run; all of them without it.
     pub run: Option<String>,
+    #[command(flatten)]
+    pub place: Place,
+    /// Print it as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Outbox {
+    /// The id of a message to send once more, or `all`.
+    #[arg(long, value_name = "ID|all")]
+    pub resend: Option<String>,
     #[command(flatten)]
     pub place: Place,
     /// Print it as JSON.

@@ -56,6 +56,8 @@ pub enum MessageEvent {
     Postpone,
     /// It will not be tried again.
     GiveUp { attempts: u32 },
+    /// An operator has it sent after all.
+    Resend,
 }
 
 impl MessageState {
@@ -76,10 +78,12 @@ impl MessageState {
             }
             (MessageState::Pending, MessageEvent::Postpone) => Ok(MessageState::Pending),
             (MessageState::Pending, MessageEvent::GiveUp { attempts }) => Ok(MessageState::Dead { attempts }),
+            (MessageState::Dead { .. }, MessageEvent::Resend) => Ok(MessageState::Pending),
             (
                 from @ (MessageState::Sent { .. } | MessageState::Dead { .. }),
                 event @ (MessageEvent::Deliver { .. } | MessageEvent::Postpone | MessageEvent::GiveUp { .. }),
-            ) => {
+            )
+            | (from @ (MessageState::Pending | MessageState::Sent { .. }), event @ MessageEvent::Resend) => {
                 Err(IllegalTransition { from: format!("{} message", from.name()), event: event.to_string() })
             }
         }
@@ -92,6 +96,7 @@ impl std::fmt::Display for MessageEvent {
             MessageEvent::Deliver { .. } => "deliver",
             MessageEvent::Postpone => "postpone",
             MessageEvent::GiveUp { .. } => "give up",
+            MessageEvent::Resend => "resend",
         })
     }
 }

@@ -21,7 +21,7 @@ use super::serve::cancel_at_signal;
 use super::{Usage, outcome_words, print};
 use crate::cli::{Fix, FixAgent};
 use crate::config::Config;
-use crate::show::{Watcher, colored_diff, outcome_word, verdict_words};
+use crate::show::{Watcher, colored_diff, inert, outcome_word, verdict_words};
 use crate::{engine, keys, models};
 
 /// So many reasons are printed of one that is no success, and so many lines of each.
@@ -354,15 +354,6 @@ fn indented(text: &str) -> String {
     format!("{}{more}", shown.join("\n      "))
 }
 
-/// A text of a repository without what steers a terminal or turns the order of letters around.
-fn inert(text: &str) -> String {
-    let steers = |next: char| {
-        (next.is_control() && !matches!(next, '\n' | '\t'))
-            || matches!(next, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|next| if steers(next) { char::REPLACEMENT_CHARACTER } else { next }).collect()
-}
-
 fn json(report: &LocalReport, key: &str, applied: bool) -> serde_json::Value {
     let bundle: Option<&PathBuf> = report.bundle.as_ref();
     serde_json::json!({
@@ -398,11 +389,6 @@ mod tests {
         assert_eq!(indented("one"), "one");
         assert_eq!(indented("one\n\n two"), "one\n       two");
         assert_eq!(indented("1\n2\n3\n4\n5\n6\n7").lines().count(), MOST_LINES + 1);
-    }
-
-    #[test]
-    fn what_a_repository_says_does_not_steer_the_terminal() {
-        assert_eq!(inert("a\u{1b}[2J\u{202e}b\tc\nd"), "a\u{fffd}[2J\u{fffd}b\tc\nd");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod doctor;
 mod export;
 mod fix;
 mod keys;
+mod outbox;
 mod read;
 mod repository;
 pub mod serve;
@@ -51,6 +52,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(arguments) => blocking(doctor::run(&arguments)),
         Command::Receipts(crate::cli::Receipts::Export(arguments)) => blocking(export::run(&arguments)),
         Command::Status(arguments) => blocking(status::run(&arguments)),
+        Command::Outbox(arguments) => blocking(outbox::run(&arguments)),
         Command::Apply(arguments) => blocking(apply::run(&arguments)),
         Command::Cancel(arguments) => blocking(control::cancel(&arguments)),
         Command::Resume(arguments) => blocking(control::resume(&arguments)),

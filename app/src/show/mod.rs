@@ -11,7 +11,7 @@ use webhooks::{offer, report};
 
 use crate::service::Service;
 
-pub use terminal::{Watcher, check_run, colored_diff};
+pub use terminal::{Watcher, check_run, colored_diff, inert};
 
 /// A larger patch is not shown.
 const MOST_PATCH_BYTES: u64 = 4 << 20;

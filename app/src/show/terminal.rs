@@ -109,6 +109,15 @@ pub fn check_run(check: &CheckRun) -> String {
     text
 }
 
+/// A text of others without what steers a terminal or turns the order of letters around.
+pub fn inert(text: &str) -> String {
+    let steers = |next: char| {
+        (next.is_control() && !matches!(next, '\n' | '\t'))
+            || matches!(next, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|next| if steers(next) { char::REPLACEMENT_CHARACTER } else { next }).collect()
+}
+
 /// Text in which the lines of a patch are coloured.
 pub fn colored_diff(text: &str) -> String {
     let mut within = false;
@@ -125,4 +134,14 @@ pub fn colored_diff(text: &str) -> String {
         });
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_repository_says_does_not_steer_the_terminal() {
+        assert_eq!(inert("a\u{1b}[2J\u{202e}b\tc\nd"), "a\u{fffd}[2J\u{fffd}b\tc\nd");
+    }
 }

@@ -70,6 +70,7 @@ fn the_state_machines_have_these_steps_and_no_others() {
         MessageEvent::Deliver { external_id: "1".to_owned() },
         MessageEvent::Postpone,
         MessageEvent::GiveUp { attempts: 12 },
+        MessageEvent::Resend,
     ];
     for from in &messages {
         for event in &message_events {

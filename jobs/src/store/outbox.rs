@@ -249,6 +249,73 @@ pub async fn retry(
     Ok(Retried::Postponed)
 }
 
+/// A message that was given up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadLetter {
+    pub id: MessageId,
+    pub address: Address,
+    pub body: MessageBody,
+    pub attempts: u32,
+    /// Why the forge does not have it.
+    pub error: String,
+    pub given_up_at: Millis,
+}
+
+/// What becomes of a dead letter that is to be sent after all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resent {
+    /// It is sent again.
+    Pending,
+    /// A later message tells the same run's state; this one stays dead.
+    Overtaken,
+    /// There is no dead letter of that id.
+    Unknown,
+}
+
+/// The messages that were given up, the oldest first, at most `limit`.
+pub async fn dead_letters(db: &Db, limit: u32) -> Result<Vec<DeadLetter>, StoreError> {
+    const SQL: &str = "SELECT id, address, body, attempts, last_error, updated_at FROM outbox
+        WHERE state = 'dead' ORDER BY updated_at, id LIMIT $1";
+    type Row = (String, String, String, i64, Option<String>, i64);
+    let mut tx = db.write().await?;
+    let rows = fetch_all!(tx, Row, SQL, i64::from(limit))?;
+    tx.commit().await?;
+    rows.into_iter()
+        .map(|(id, address, body, attempts, error, given_up_at)| {
+            Ok(DeadLetter {
+                id: parse("a message's id", &id)?,
+                address: from_json("a message's address", &address)?,
+                body: from_json("a message's body", &body)?,
+                attempts: count("a message's attempts", attempts)?,
+                error: error.unwrap_or_default(),
+                given_up_at,
+            })
+        })
+        .collect()
+}
+
+/// Has a dead letter sent once more. Its first attempts count as one, so that its sender looks for what they
+/// may have left at the forge.
+pub async fn resend(db: &Db, id: &MessageId, now: Millis) -> Result<Resent, StoreError> {
+    const SQL: &str = "UPDATE outbox SET state = 'pending', attempts = 1, fence = fence + 1, not_before = 0,
+            lease_until = 0, updated_at = $1
+        WHERE id = $2 AND state = 'dead' AND (kind <> 'check-run' OR run IS NULL OR NOT EXISTS
+            (SELECT 1 FROM outbox AS other
+             WHERE other.run = outbox.run AND other.kind = 'check-run' AND other.id > outbox.id))";
+    const DEAD: &str = "SELECT id FROM outbox WHERE id = $1 AND state = 'dead'";
+    let mut tx = db.write().await?;
+    let resent = if execute!(tx, SQL, now, id.as_str())? == 1 {
+        tx.ring(Topic::Outbox);
+        Resent::Pending
+    } else if fetch_optional!(tx, (String,), DEAD, id.as_str())?.is_some() {
+        Resent::Overtaken
+    } else {
+        Resent::Unknown
+    };
+    tx.commit().await?;
+    Ok(resent)
+}
+
 /// It will not be tried again.
 pub async fn dead(db: &Db, message: &ClaimedMessage, error: &str, now: Millis) -> Result<(), StoreError> {
     const SQL: &str = "UPDATE outbox SET state = 'dead', last_error = $1, lease_until = 0, updated_at = $2

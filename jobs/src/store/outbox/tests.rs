@@ -170,3 +170,37 @@ async fn as_many_claimers_as_messages_get_one_each_at_the_first_asking() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_dead_letter_is_listed_and_sent_once_more_as_a_second_attempt() {
+    each_db(async |db| {
+        enqueue(&db, &comment("hello", 0), START).await.unwrap();
+        let message = next(&db, START).await;
+        dead(&db, &message, "403 Forbidden", START + 1).await.unwrap();
+        let letters = dead_letters(&db, 10).await.unwrap();
+        assert_eq!(letters.len(), 1);
+        assert_eq!((letters[0].error.as_str(), letters[0].given_up_at), ("403 Forbidden", START + 1));
+        assert_eq!(resend(&db, &letters[0].id, START + 2).await.unwrap(), Resent::Pending);
+        assert_eq!(resend(&db, &letters[0].id, START + 2).await.unwrap(), Resent::Unknown, "it is not dead");
+        assert!(dead_letters(&db, 10).await.unwrap().is_empty());
+        let again = next(&db, START + 2).await;
+        assert_eq!((again.body.clone(), again.attempts), (message.body.clone(), 2));
+        let late = sent(&db, &message, "1", START + 3).await;
+        assert!(matches!(late, Err(StoreError::LeaseLost { .. })), "the first sender has no say any more");
+        sent(&db, &again, "1", START + 3).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dead_check_run_that_a_later_one_has_overtaken_stays_dead() {
+    each_db(async |db| {
+        let claimed = running(&db, "comment/1", START).await;
+        let message = next(&db, START).await;
+        dead(&db, &message, "gone", START).await.unwrap();
+        runs::enter(&db, &claimed.run, claimed.fence, Phase::Edit, START).await.unwrap();
+        assert_eq!(resend(&db, &message.id, START).await.unwrap(), Resent::Overtaken);
+        assert_eq!(dead_letters(&db, 10).await.unwrap().len(), 1);
+    })
+    .await;
+}
