@@ -155,6 +155,7 @@ fn the_state_machines_have_these_steps_and_no_others() {
     pending message: deliver -> sent
     pending message: postpone -> pending
     pending message: give up -> dead
+    dead message: resend -> pending
     "#);
 }
 
