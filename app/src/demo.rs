@@ -92,6 +92,9 @@ async fn show(
     print(&format!("Nothing was pushed: {BRANCH} is still at {}.\n", short(&head)));
     match (outcome, arguments.apply) {
         (Outcome::Succeeded, true) => apply(service, local, seeded, &run).await?,
+        (Outcome::Succeeded, false) if arguments.once => {
+            print(&format!("\nauthorize  {}\n", command(service, &run)))
+        }
         (Outcome::Succeeded, false) => say_how_to_apply(service, local, &run),
         (Outcome::Failed { .. } | Outcome::Halted { .. }, _) => print("No patch is offered.\n"),
     }
@@ -178,12 +181,17 @@ async fn apply(service: &Service, local: &LocalForge, seeded: &Seeded, run: &Run
     prove(service, run, &Request { authorizations: true, ..ALL })
 }
 
+/// How to authorize where no page is up.
+fn command(service: &Service, run: &RunId) -> String {
+    format!("whipstitch apply {run} --dir {}", service.config.server.data_folder.display())
+}
+
 fn say_how_to_apply(service: &Service, local: &LocalForge, run: &RunId) {
     let listen = service.config.server.listen;
     print(&format!(
-        "\nrun page   http://{listen}/runs/{run}\nauthorize  http://{listen}/login?token={}&run={run}  (then press the button)\n      or   whipstitch apply {run} --dir {}\n",
+        "\nrun page   http://{listen}/runs/{run}\nauthorize  http://{listen}/login?token={}&run={run}  (then press the button)\n      or   {}\n",
         local.login_token(MAINTAINER),
-        service.config.server.data_folder.display(),
+        command(service, run),
     ));
 }
 

@@ -37,7 +37,9 @@ pub async fn run(cx: &mut Cx<'_>, ready: Ready, iteration: u32, patch: Digest) -
     };
     let kept = cx.engine.artifacts.put(&changeset.patch)?;
     let files = changeset.file_changes();
-    let examined = format!("{} files and {} bytes of patch", changeset.changes.len(), changeset.patch.len());
+    let count = changeset.changes.len();
+    let plural = if count == 1 { "" } else { "s" };
+    let examined = format!("{count} file{plural} and {} bytes of patch", changeset.patch.len());
     let output = Output::Applied {
         patch: kept,
         tree_before: changeset.tree_before.clone(),
