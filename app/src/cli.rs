@@ -19,7 +19,7 @@ pub enum Command {
     /// Repair a checkout on this machine; nothing of it is touched without --apply.
     Fix(Fix),
     /// Run the service: take webhooks, repair, report.
-    Serve(ConfigFile),
+    Serve(Serve),
     /// Say what is wrong with the configuration, or with a repository's policy.
     CheckConfig(CheckConfig),
     /// Say what this machine can seal, or whether the GitHub App works, and what to do about it.
@@ -119,6 +119,26 @@ pub enum FixAgent {
     Fixers,
     Model,
     Replay,
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    #[command(flatten)]
+    pub file: ConfigFile,
+    /// What this node does; several nodes share one PostgreSQL database.
+    #[arg(long, value_enum, env = "WHIPSTITCH_ROLE", default_value_t = Role::All)]
+    pub role: Role,
+}
+
+/// What a node does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Role {
+    /// Takes webhooks, decides them, reports, pushes, and shows pages; runs no repository's code.
+    Web,
+    /// Claims runs and drives them; listens nowhere.
+    Runner,
+    /// Both.
+    All,
 }
 
 #[derive(Debug, Args)]

@@ -42,8 +42,15 @@ pub struct Server {
     pub data_folder: PathBuf,
     /// `sqlite://…` or `postgres://…`; without one an SQLite file in the data folder.
     pub database: Option<String>,
+    /// Patches and outputs by digest: one folder for all nodes; `artifacts` in the data folder without it.
+    pub artifacts_folder: Option<PathBuf>,
     /// Runs at a time on this node.
     pub concurrency: usize,
+    /// Runs of one repository at a time, over all nodes; any number without it.
+    pub repository_concurrency: Option<u32>,
+    /// How long runs under way may go on once the service is told to end, in seconds; what is not at its
+    /// end then is handed to another node.
+    pub drain_seconds: u64,
     /// Whether all who reach the service may read the pages and bundles of GitHub's repositories,
     /// which may be private. Those of the local forge are always open.
     pub open_pages: bool,
@@ -59,7 +66,10 @@ impl Default for Server {
             public_url: None,
             data_folder: PathBuf::from("whipstitch-data"),
             database: None,
+            artifacts_folder: None,
             concurrency: 1,
+            repository_concurrency: None,
+            drain_seconds: 0,
             open_pages: false,
             read_token_file: None,
         }
@@ -192,6 +202,7 @@ impl Config {
 
     fn resolve(&mut self, folder: &Path) {
         let mut paths = vec![&mut self.server.data_folder];
+        paths.extend(self.server.artifacts_folder.as_mut());
         paths.extend(self.server.read_token_file.as_mut());
         paths.extend(self.signing.key_file.as_mut());
         if let Some(github) = &mut self.github {
@@ -259,6 +270,13 @@ impl Config {
                 "0 runs at a time would repair nothing; use 1 or more".to_owned(),
             ));
         }
+        if self.server.repository_concurrency == Some(0) {
+            faults.push(fault(
+                "server.repository_concurrency",
+                "0 runs of a repository at a time would repair nothing; leave it out or use 1 or more"
+                    .to_owned(),
+            ));
+        }
         if let Some(url) = &self.server.public_url
             && !matches!(url.scheme(), "http" | "https")
         {
@@ -323,6 +341,12 @@ impl Config {
             return Ok(None);
         }
         secret("server.read_token_file", file, variable, READ_TOKEN).map(Some)
+    }
+
+    /// Where patches and outputs lie.
+    pub fn artifacts_folder(&self) -> PathBuf {
+        let folder = self.server.artifacts_folder.clone();
+        folder.unwrap_or_else(|| self.server.data_folder.join("artifacts"))
     }
 
     /// The models with their keys.

@@ -36,6 +36,8 @@ pub fn of(
         node: node(),
         progress,
         concurrency: service.config.server.concurrency,
+        repository_concurrency: service.config.server.repository_concurrency,
+        drain: std::time::Duration::from_secs(service.config.server.drain_seconds),
     }))
 }
 

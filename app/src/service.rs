@@ -12,6 +12,7 @@ use jobs::job::AgentSpec;
 use jobs::source::{Claim, CloneAccess, Source, SourceError};
 use jobs::store::{Db, Ingest};
 use receipts::Signer;
+use runners::executor::Engine;
 use runners::progress::Progress;
 use secrecy::SecretString;
 use tokio::sync::broadcast;
@@ -56,7 +57,7 @@ impl Service {
         let folder = &config.server.data_folder;
         make_private(folder).with_context(|| format!("cannot make the data folder {}", folder.display()))?;
         let db = Db::open(&config.database()).await?;
-        let artifacts = Artifacts::open(folder.join("artifacts"))?;
+        let artifacts = Artifacts::open(config.artifacts_folder())?;
         let signer = Arc::new(keys::read_or_make(&config.key_file())?);
         let _key_file = keys::hold(&config.key_file())?;
         let trust = keys::Trust::of(&config.key_file(), &signer)?;
@@ -160,6 +161,35 @@ impl Service {
         cancel: CancellationToken,
     ) -> anyhow::Result<()> {
         let engine = engine::of(&self, Arc::clone(&self.source), progress)?;
+        self.serve_beside(Some(engine), listener, agent, cancel).await
+    }
+
+    /// Serves as a node that runs nothing of any repository: it needs no container.
+    pub async fn serve_web(
+        self: Arc<Self>,
+        listener: tokio::net::TcpListener,
+        cancel: CancellationToken,
+    ) -> anyhow::Result<()> {
+        self.serve_beside(None, listener, None, cancel).await
+    }
+
+    /// Drives runs and does nothing else, until it is cancelled and everything is at rest.
+    pub async fn drive(
+        self: Arc<Self>,
+        progress: broadcast::Sender<Progress>,
+        cancel: CancellationToken,
+    ) -> anyhow::Result<()> {
+        engine::of(&self, Arc::clone(&self.source), progress)?.work(cancel).await;
+        Ok(())
+    }
+
+    async fn serve_beside(
+        self: Arc<Self>,
+        engine: Option<Arc<Engine>>,
+        listener: tokio::net::TcpListener,
+        agent: Option<AgentSpec>,
+        cancel: CancellationToken,
+    ) -> anyhow::Result<()> {
         let (ingest, ingesting) = Ingest::start(self.db.clone());
         let door = Door::new(self.inbound.clone(), ingest.clone(), Arc::clone(&self.clock));
         let router = http::router(Arc::clone(&self), door);
@@ -180,11 +210,16 @@ impl Service {
             }
             drop(ingest);
         };
+        let driving = async {
+            if let Some(engine) = engine {
+                engine.work(cancel.clone()).await;
+            }
+        };
         let (served, (), (), (), ()) = tokio::join!(
             async { stop_all(serving.await) },
             admission::work(&admitting, &cancel),
             report::work(&reporting, &cancel),
-            engine.work(cancel.clone()),
+            driving,
             sweep,
         );
         served?;

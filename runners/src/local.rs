@@ -158,6 +158,8 @@ pub async fn repair(request: LocalRequest, cancel: CancellationToken) -> Result<
         node: "local".to_owned(),
         progress: request.progress.clone(),
         concurrency: 1,
+        repository_concurrency: None,
+        drain: std::time::Duration::ZERO,
     };
     engine.run_one(cancel).await;
     let view = runs::view(&db, &run).await?;

@@ -23,7 +23,7 @@ pub async fn run(arguments: &Export) -> anyhow::Result<ExitCode> {
         return Err(Usage(format!("there is no run {id}; `whipstitch status` lists the runs")).into());
     }
     let signer = keys::existing(&config.key_file())?;
-    let artifacts = Artifacts::open(config.server.data_folder.join("artifacts"))?;
+    let artifacts = Artifacts::open(config.artifacts_folder())?;
     let scratch = tempfile::tempdir()?;
     let whole = scratch.path().join("bundle");
     let issued = bundle::folder(&config.server.data_folder, &id);

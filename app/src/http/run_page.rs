@@ -8,9 +8,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use jobs::forge::Account;
+use jobs::run::RunState;
 use jobs::step::StepState;
 use jobs::store::RunView;
 use jobs::store::receipts::ReceiptKind;
+use runners::executor::bundle as bundles;
 use webhooks::authorize::{authorize, decline};
 use webhooks::offer;
 
@@ -87,7 +89,7 @@ pub async fn show(
         diff: diff_lines(&service.mask().apply(&String::from_utf8_lossy(&patch))),
         receipts: receipts(&view),
         verify: format!("whipstitch verify {} {}", bundle.display(), service.trust.arguments()),
-        has_bundle: bundle.is_dir(),
+        has_bundle: bundle.is_dir() || matches!(view.run.state, RunState::Finished { .. }),
         bundle: bundle.display().to_string(),
         offer: offer_of(&service, &view, account),
     })
@@ -164,8 +166,15 @@ async fn file_of(service: &Service, run: &str, file: &str) -> Result<Response, F
     let (Some(Component::Normal(_)), None) = (parts.next(), parts.next()) else {
         return Err(Fault::NotFound);
     };
-    let bytes =
-        tokio::fs::read(service.bundle(&view.run.id).join(file)).await.map_err(|_| Fault::NotFound)?;
+    let folder = service.bundle(&view.run.id);
+    if !folder.is_dir() && matches!(view.run.state, RunState::Finished { .. }) {
+        // The run was driven by another node, whose folder this is not.
+        let places = (folder.as_path(), folder.as_path());
+        let made =
+            bundles::from_store(&service.db, &service.artifacts, &service.signer, places, &view.run.id);
+        made.await.map_err(|error| Fault::Unavailable(error.into()))?;
+    }
+    let bytes = tokio::fs::read(folder.join(file)).await.map_err(|_| Fault::NotFound)?;
     let disposition = format!("attachment; filename=\"{}\"", file.replace(['"', '\\'], ""));
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),

@@ -12,6 +12,7 @@ use super::deliveries::{self, Ticket};
 use super::error::StoreError;
 use super::outbox::{self, NewMessage};
 use super::row::{json, parse, plain};
+use super::turns;
 use super::wake::Topic;
 
 /// A decision, ready to be kept.
@@ -101,11 +102,13 @@ async fn queue(
     semantic_key: &str,
     now: Millis,
 ) -> Result<Acceptance, StoreError> {
-    const RUN: &str = "INSERT INTO runs (id, job, semantic_key, lane, state, detail, created_at, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (semantic_key) DO NOTHING";
+    const RUN: &str = "INSERT INTO runs (id, job, semantic_key, lane, state, detail, created_at, updated_at,
+            repository, actor, turn, place)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10, $11) ON CONFLICT (semantic_key) DO NOTHING";
     const SAME: &str = "SELECT id FROM runs WHERE semantic_key = $1";
     let job = keep_job(tx, spec, now).await?;
     let (run, state, key) = (RunId::fresh(now), RunState::Queued, plain(semantic_key));
+    let turn = turns::next(tx, spec, now).await?;
     let queued = execute!(
         tx,
         RUN,
@@ -115,7 +118,11 @@ async fn queue(
         lane(spec),
         state.name(),
         json(&state),
-        now
+        now,
+        turn.repository,
+        turn.actor,
+        turn.turn,
+        turn.place,
     )?;
     if queued == 0 {
         let found = fetch_optional!(tx, (String,), SAME, key.as_str())?;

@@ -23,6 +23,7 @@ mod signed;
 pub mod steps;
 #[cfg(test)]
 pub(crate) mod testing;
+mod turns;
 mod view;
 mod wake;
 

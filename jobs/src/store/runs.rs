@@ -67,20 +67,35 @@ pub struct Settlement {
     pub now: Millis,
 }
 
-/// Claims the run that has waited longest, or one whose worker has let its lease run out. Of the runs
-/// on one commit only one runs at a time.
-///
-/// A run that was left with a launch whose result is not known is suspended instead, and the next
-/// one is looked at. `None` means: look again later.
+/// How a worker claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Claiming<'a> {
+    pub node: &'a str,
+    pub lease_ms: Millis,
+    /// Runs of one repository at a time, over all nodes that hold to the same number; `None` for any.
+    pub per_repository: Option<u32>,
+    pub now: Millis,
+}
+
+/// Claims the run whose turn it is, in a database whose repositories run as much at a time as they like.
 pub async fn claim(
     db: &Db,
     node: &str,
     lease_ms: Millis,
     now: Millis,
 ) -> Result<Option<Claimed>, StoreError> {
+    claim_within(db, Claiming { node, lease_ms, per_repository: None, now }).await
+}
+
+/// Claims the run whose turn it is, or one whose worker has let its lease run out. Of the runs on one
+/// commit only one runs at a time, and of one repository as many as are allowed.
+///
+/// A run that was left with a launch whose result is not known is suspended instead, and the next
+/// one is looked at. `None` means: look again later.
+pub async fn claim_within(db: &Db, claiming: Claiming<'_>) -> Result<Option<Claimed>, StoreError> {
     let mut lost = 0;
     while lost < MAX_LOST_CLAIMS {
-        match claim_one(db, node, lease_ms, now).await? {
+        match claim_one(db, claiming).await? {
             Taken::Claimed(claimed) => return Ok(Some(*claimed)),
             Taken::Suspended => {}
             Taken::Lost => lost += 1,
@@ -108,29 +123,57 @@ macro_rules! claimable {
     };
 }
 
-async fn claim_one(db: &Db, node: &str, lease_ms: Millis, now: Millis) -> Result<Taken, StoreError> {
-    const SQL: &str = concat!(
-        "UPDATE runs SET state = 'running', detail = $2, fence = fence + 1, lease_until = $3,
-            node = $4, started_at = COALESCE(started_at, $1), updated_at = $1
-         WHERE id = (SELECT id FROM runs WHERE ",
-        claimable!(),
-        " ORDER BY created_at, id LIMIT 1) AND ",
-        claimable!(),
-        " RETURNING id, job, fence, halt, created_at, started_at"
+/// The claim in one statement, with a further condition and what else it sets.
+macro_rules! claim_sql {
+    ($set:literal, $condition:literal) => {
+        concat!(
+            "UPDATE runs SET state = 'running', detail = $2, fence = fence + 1, lease_until = $3,
+                node = $4, started_at = COALESCE(started_at, $1), updated_at = $1",
+            $set,
+            " WHERE id = (SELECT id FROM runs WHERE ",
+            claimable!(),
+            $condition,
+            " ORDER BY place, created_at, id LIMIT 1) AND ",
+            claimable!(),
+            " RETURNING id, job, fence, halt, created_at, started_at"
+        )
+    };
+}
+
+async fn claim_one(db: &Db, claiming: Claiming<'_>) -> Result<Taken, StoreError> {
+    const ANY: &str = claim_sql!(", slot = NULL", "");
+    // Two claimers that take the same slot meet in its index, and the second has lost.
+    const WITHIN: &str = claim_sql!(
+        ", slot = CASE WHEN state = 'running' AND slot IS NOT NULL THEN slot
+            WHEN NOT EXISTS (SELECT 1 FROM runs AS s WHERE s.repository = runs.repository
+                AND s.state = 'running' AND s.slot = 0) THEN 0
+            ELSE (SELECT MIN(s.slot) + 1 FROM runs AS s WHERE s.repository = runs.repository
+                AND s.state = 'running' AND NOT EXISTS (SELECT 1 FROM runs AS t
+                    WHERE t.repository = s.repository AND t.state = 'running' AND t.slot = s.slot + 1)) END",
+        " AND (runs.state = 'running' OR (SELECT COUNT(*) FROM runs AS s
+            WHERE s.repository = runs.repository AND s.state = 'running') < $5)"
     );
+    let Claiming { node, lease_ms, per_repository, now } = claiming;
     type Row = (String, String, i64, Option<String>, i64, i64);
     // A run whose lease was lost is queued again and claimed, in one step.
     let running = json(&RunState::Queued.apply(RunEvent::Claim)?);
     let mut tx = db.write().await?;
     let lease_until = now.saturating_add(lease_ms);
-    let row = match fetch_optional!(tx, Row, SQL, now, running, lease_until, plain(node)) {
+    let taken = match per_repository {
+        None => fetch_optional!(tx, Row, ANY, now, running, lease_until, plain(node)),
+        Some(most) => {
+            fetch_optional!(tx, Row, WITHIN, now, running, lease_until, plain(node), i64::from(most.max(1)))
+        }
+    };
+    let row = match taken {
         Ok(row) => row,
-        // On PostgreSQL two claimers of one lane meet in its index, and the second has lost.
+        // On PostgreSQL two claimers of one lane or slot meet in its index, and the second has lost.
         Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Ok(Taken::Lost),
         Err(error) => return Err(error.into()),
     };
     let Some((run, job, fence, halt, created_at, started_at)) = row else {
-        return if is_work_left(&mut tx, now).await? { Ok(Taken::Lost) } else { Ok(Taken::Nothing) };
+        let left = is_work_left(&mut tx, per_repository, now).await?;
+        return if left { Ok(Taken::Lost) } else { Ok(Taken::Nothing) };
     };
     let (run, job_id) = (parse::<RunId>("a run's id", &run)?, parse::<JobId>("a job's id", &job)?);
     if launches::mark_uncertain(&mut tx, &run, now).await? > 0 {
@@ -149,9 +192,19 @@ async fn claim_one(db: &Db, node: &str, lease_ms: Millis, now: Millis) -> Result
 }
 
 /// On PostgreSQL a losing claimer gets no row though there is more.
-async fn is_work_left(tx: &mut Tx, now: Millis) -> Result<bool, StoreError> {
-    const SQL: &str = concat!("SELECT id FROM runs WHERE ", claimable!(), " LIMIT 1");
-    Ok(fetch_optional!(tx, (String,), SQL, now)?.is_some())
+async fn is_work_left(tx: &mut Tx, per_repository: Option<u32>, now: Millis) -> Result<bool, StoreError> {
+    const ANY: &str = concat!("SELECT id FROM runs WHERE ", claimable!(), " LIMIT 1");
+    const WITHIN: &str = concat!(
+        "SELECT id FROM runs WHERE ",
+        claimable!(),
+        " AND (runs.state = 'running' OR (SELECT COUNT(*) FROM runs AS s
+            WHERE s.repository = runs.repository AND s.state = 'running') < $2) LIMIT 1"
+    );
+    let found = match per_repository {
+        None => fetch_optional!(tx, (String,), ANY, now)?,
+        Some(most) => fetch_optional!(tx, (String,), WITHIN, now, i64::from(most.max(1)))?,
+    };
+    Ok(found.is_some())
 }
 
 /// Prolongs the lease.

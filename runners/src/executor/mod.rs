@@ -2,8 +2,8 @@
 //!
 //! For whoever starts it:
 //! - [`Engine`] is filled in and shared: `Arc::new(Engine { .. }).work(cancel)` claims and drives runs, at
-//!   most `concurrency` at a time, until `cancel`; what is under way is then handed back to the queue, but
-//!   for an agent that is at work, which is waited for. [`Engine::run_one`] claims and drives one run.
+//!   most `concurrency` at a time, until `cancel`; what is under way may then go on for `drain`, and is
+//!   handed back to the queue after it, but for an agent that is at work, which is waited for. [`Engine::run_one`] claims and drives one run.
 //! - The bundle of a finished run stands in [`bundle::folder`] before the forge can be told of its end;
 //!   [`bundle::from_store`] makes it again anywhere.
 //! - [`FAULT_POINTS`] names where a test may kill the process (feature `fault-injection` of `jobs`).
@@ -37,6 +37,7 @@ mod work;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jobs::artifacts::{ArtifactError, Artifacts};
 use jobs::clock::Clock;
@@ -109,6 +110,10 @@ pub struct Engine {
     pub progress: broadcast::Sender<Progress>,
     /// Runs at a time.
     pub concurrency: usize,
+    /// Runs of one repository at a time, over all nodes that hold to it; `None` for any number.
+    pub repository_concurrency: Option<u32>,
+    /// How long runs under way may go on once the engine is told to stop.
+    pub drain: Duration,
 }
 
 /// How one worker let go of one run.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jobs::run::{HaltReason, Outcome, RunState, Suspension};
-use jobs::store::runs::{self, Claimed};
+use jobs::store::runs::{self, Claimed, Claiming};
 use jobs::store::{StoreError, Topic};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -22,15 +22,18 @@ use crate::recovery;
 const POLL: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Claims and drives runs until `cancel`, then lets go of what is under way and returns.
+    /// Claims and drives runs until `cancel`, then lets what is under way go on for a while, hands the rest
+    /// back and returns.
     pub async fn work(self: Arc<Self>, cancel: CancellationToken) {
+        // What ends the runs under way, which is later than what ends the claims.
+        let shutdown = CancellationToken::new();
         let mut bell = self.db.waiter(Topic::Runs);
         let mut under_way = JoinSet::new();
         while !cancel.is_cancelled() {
             let claimed = if under_way.len() < self.concurrency.max(1) { self.claim().await } else { None };
             if let Some(claimed) = claimed {
-                let (engine, cancel) = (Arc::clone(&self), cancel.clone());
-                under_way.spawn(async move { engine.take(claimed, cancel).await });
+                let (engine, shutdown) = (Arc::clone(&self), shutdown.clone());
+                under_way.spawn(async move { engine.take(claimed, shutdown).await });
                 continue;
             }
             tokio::select! {
@@ -39,8 +42,11 @@ impl Engine {
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => report(ended),
             }
         }
-        while let Some(ended) = under_way.join_next().await {
-            report(ended);
+        tracing::info!(runs = under_way.len(), "no run is claimed any more");
+        let drained = tokio::time::timeout(self.drain, join(&mut under_way)).await;
+        if drained.is_err() {
+            shutdown.cancel();
+            join(&mut under_way).await;
         }
     }
 
@@ -53,7 +59,13 @@ impl Engine {
     }
 
     async fn claim(&self) -> Option<Claimed> {
-        match runs::claim(&self.db, &self.node, LEASE_MS, self.clock.now()).await {
+        let claiming = Claiming {
+            node: &self.node,
+            lease_ms: LEASE_MS,
+            per_repository: self.repository_concurrency,
+            now: self.clock.now(),
+        };
+        match runs::claim_within(&self.db, claiming).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::error!(error = whole(&error), "cannot claim a run");
@@ -183,6 +195,12 @@ impl Engine {
         if let Err(error) = made {
             tracing::error!(run.id = %run, error = whole(&error), "cannot make the bundle again");
         }
+    }
+}
+
+async fn join(under_way: &mut JoinSet<Let>) {
+    while let Some(ended) = under_way.join_next().await {
+        report(ended);
     }
 }
 

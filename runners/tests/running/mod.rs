@@ -244,6 +244,8 @@ pub async fn engine_on(sandbox: &Arc<Embedded>, data: &Path, clock: Arc<dyn Cloc
         node: "test".to_owned(),
         progress: broadcast::channel(256).0,
         concurrency: 1,
+        repository_concurrency: None,
+        drain: std::time::Duration::ZERO,
     }
 }
 

@@ -97,6 +97,8 @@ pub async fn live(world: Arc<World>, who: usize, life: u64) {
         node: name,
         progress: world.progress.clone(),
         concurrency: 1,
+        repository_concurrency: None,
+        drain: std::time::Duration::ZERO,
     };
     while !world.over.load(Ordering::Relaxed) {
         let first = dice.roll(3);

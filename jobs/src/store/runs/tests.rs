@@ -1,9 +1,9 @@
 use std::collections::HashSet;
 
-use super::super::accept;
 use super::super::receipts::ReceiptKind;
 use super::super::steps::{self, NewStep};
 use super::super::testing::{LEASE, START, admit, each_db, queue, running, signed};
+use super::super::{Acceptance, Accepted, Decision, accept};
 use super::*;
 use crate::forge::ForgeKind;
 use crate::message::{MessageBody, MessageState};
@@ -72,8 +72,8 @@ async fn twelve_claimers_claim_each_job_once() {
 #[tokio::test]
 async fn the_run_that_has_waited_longest_is_claimed_first() {
     each_db(async |db| {
-        let second = queue(&db, "comment/2", START + 1).await;
         let first = queue(&db, "comment/1", START).await;
+        let second = queue(&db, "comment/2", START + 1).await;
         assert_eq!(claim(&db, "n", LEASE, START + 2).await.unwrap().unwrap().run, first);
         assert_eq!(claim(&db, "n", LEASE, START + 2).await.unwrap().unwrap().run, second);
     })
@@ -342,6 +342,127 @@ async fn claimers_of_one_lane_never_run_at_once() {
             claimed += u32::from(claimer.await.unwrap().is_some());
         }
         assert_eq!(claimed, 1);
+    })
+    .await;
+}
+
+/// A queued run of this repository, asked for by this account.
+async fn queue_of(db: &Db, name: &str, person: i64, number: u32) -> RunId {
+    queue_at(db, name, person, number, START).await
+}
+
+async fn queue_at(db: &Db, name: &str, person: i64, number: u32, now: Millis) -> RunId {
+    let origin = format!("{name}/{person}/{number}");
+    let mut spec = super::super::testing::spec(&origin);
+    name.clone_into(&mut spec.repository.name);
+    spec.request.actor.id = person;
+    queue_spec(db, spec, &origin, now).await
+}
+
+async fn queue_spec(db: &Db, spec: JobSpec, key: &str, now: Millis) -> RunId {
+    let decision = Decision::Admit { spec: Box::new(spec), semantic_key: key.to_owned() };
+    let accepted = Accepted { delivery: None, decision, messages: Vec::new(), now };
+    match accept(db, accepted).await.unwrap() {
+        Acceptance::Queued { run, .. } => run,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The repositories in the order in which one worker takes their runs, each run being ended at once.
+async fn order(db: &Db, count: usize) -> Vec<String> {
+    let mut order = Vec::new();
+    for _ in 0..count {
+        let claimed = claim(db, "n", LEASE, START).await.unwrap().unwrap();
+        order.push(format!("{} {}", claimed.job.repository.name, claimed.job.request.actor.id));
+        settle(db, settlement(&claimed)).await.unwrap();
+    }
+    order
+}
+
+#[tokio::test]
+async fn whoever_asks_for_many_waits_behind_themselves() {
+    each_db(async |db| {
+        for number in 0..6 {
+            queue_of(&db, "busy", 1, number).await;
+        }
+        queue_of(&db, "quiet", 2, 0).await;
+        assert!(order(&db, 2).await.contains(&"quiet 2".to_owned()));
+        // Who comes late comes beside those who wait, not behind them.
+        queue_of(&db, "late", 3, 0).await;
+        assert!(order(&db, 3).await.contains(&"late 3".to_owned()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn neither_many_repositories_nor_many_people_take_another_ones_turn() {
+    each_db(async |db| {
+        for number in 0..6 {
+            queue_of(&db, &format!("of-one-{number}"), 1, 0).await;
+            queue_of(&db, "crowded", 100 + i64::from(number), 0).await;
+        }
+        queue_of(&db, "quiet", 2, 0).await;
+        let first: Vec<_> = order(&db, 3).await;
+        assert!(first.contains(&"quiet 2".to_owned()), "{first:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_is_put_off_for_good_by_those_who_come_later() {
+    each_db(async |db| {
+        let mut waiting = super::super::testing::spec("suite/1");
+        "patient".clone_into(&mut waiting.repository.name);
+        waiting.request.role = crate::forge::Role::None;
+        queue_spec(&db, waiting, "suite/1", START).await;
+        let mut taken = Vec::new();
+        for number in 0..12 {
+            // New people with new repositories, again and again, and twice as many as can be served.
+            let now = START + 300_000 * Millis::from(number);
+            queue_at(&db, &format!("new-{number}"), 10 + i64::from(number), 0, now).await;
+            queue_at(&db, &format!("newer-{number}"), 100 + i64::from(number), 0, now).await;
+            taken.extend(order(&db, 1).await);
+        }
+        let place = taken.iter().position(|taken| taken.starts_with("patient"));
+        assert!(place.is_some_and(|place| place > 0), "it stands back, and has its turn: {taken:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repository_runs_no_more_at_a_time_than_it_may() {
+    each_db(async |db| {
+        for number in 0..12 {
+            queue_of(&db, "busy", 1, number).await;
+        }
+        queue_of(&db, "quiet", 2, 0).await;
+        let within = |node: usize| {
+            let db = db.clone();
+            async move {
+                let node = node.to_string();
+                let claiming = Claiming { node: &node, lease_ms: LEASE, per_repository: Some(3), now: START };
+                let mut mine = Vec::new();
+                for _ in 0..4 {
+                    mine.extend(claim_within(&db, claiming).await.unwrap());
+                }
+                mine
+            }
+        };
+        let workers: Vec<_> = (0..8).map(|node| tokio::spawn(within(node))).collect();
+        let mut claimed = Vec::new();
+        for worker in workers {
+            claimed.extend(worker.await.unwrap());
+        }
+        claimed.extend(within(9).await);
+        let busy: Vec<_> = claimed.iter().filter(|claimed| claimed.job.repository.name == "busy").collect();
+        assert_eq!((busy.len(), claimed.len()), (3, 4));
+        // One that ends makes room for one.
+        settle(&db, settlement(busy[1])).await.unwrap();
+        assert_eq!(within(10).await.len(), 1);
+        // One whose worker died is taken over in its own place.
+        let claiming =
+            Claiming { node: "late", lease_ms: LEASE, per_repository: Some(3), now: START + LEASE };
+        assert!(claim_within(&db, claiming).await.unwrap().is_some());
     })
     .await;
 }
