@@ -27,12 +27,19 @@ const DATA: &str = "WHIPSTITCH_TEST_DATA";
 /// The points at which a launch has an intent and no result.
 const OPEN_LAUNCH: [&str; 3] = ["after-intent-commit", "after-launch-started", "before-launch-settled"];
 
-/// A clock of a time at which every lease of a dead worker is over.
-struct Later;
+/// A clock of a time at which every lease of a dead worker is over; a second one for those of the first's time.
+enum Later {
+    Once,
+    Twice,
+}
 
 impl Clock for Later {
     fn now(&self) -> Millis {
-        SystemClock.now() + 10 * runners::executor::LEASE_MS
+        let leases = match self {
+            Later::Once => 10,
+            Later::Twice => 20,
+        };
+        SystemClock.now() + leases * runners::executor::LEASE_MS
     }
 }
 
@@ -84,7 +91,7 @@ async fn killed_and_taken_up(point: &str, sandbox: &Arc<Embedded>) {
     let (first, run) = running::queued(sandbox, &project, asked).await;
     first.db.close().await;
     kill_at(point, &project.data());
-    let engine = running::engine_on(sandbox, &project.data(), Arc::new(Later)).await;
+    let engine = running::engine_on(sandbox, &project.data(), Arc::new(Later::Once)).await;
     let letting = engine.run_one(CancellationToken::new()).await;
     if point == "after-settle-commit" {
         assert_eq!(letting, None, "a finished run is not claimed");
@@ -117,6 +124,27 @@ async fn a_run_survives_a_kill_at_every_named_point() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_left_to_the_key_that_it_was_begun_with() {
+    let Some(sandbox) = common::sandbox() else { return };
+    let sandbox = Arc::new(sandbox);
+    let (project, asked) = running::without_compiler("wrong");
+    let (first, run) = running::queued(&sandbox, &project, asked).await;
+    first.db.close().await;
+    kill_at("run-provisioned", &project.data());
+    let mut other = running::engine_on(&sandbox, &project.data(), Arc::new(Later::Once)).await;
+    other.signer = Arc::new(receipts::Signer::from_seed(&[99; 32]));
+    let before = jobs::store::journal::list(&other.db, &run).await.unwrap();
+    assert_eq!(runs::begun(&other.db).await.unwrap(), std::slice::from_ref(&run));
+    assert_eq!(other.run_one(CancellationToken::new()).await, Some(Let::Dropped(run.clone())));
+    assert_eq!(jobs::store::journal::list(&other.db, &run).await.unwrap(), before);
+    other.db.close().await;
+    let engine = running::engine_on(&sandbox, &project.data(), Arc::new(Later::Twice)).await;
+    assert_eq!(engine.run_one(CancellationToken::new()).await, Some(Let::Finished(run.clone())));
+    check_end("run-provisioned", &engine, &run, 1).await;
+    assert_eq!(runs::begun(&engine.db).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_run_with_an_uncertain_launch_is_sealed_as_halted() {
     let Some(sandbox) = common::sandbox() else { return };
     let sandbox = Arc::new(sandbox);
@@ -124,7 +152,7 @@ async fn a_cancelled_run_with_an_uncertain_launch_is_sealed_as_halted() {
     let (first, run) = running::queued(&sandbox, &project, asked).await;
     first.db.close().await;
     kill_at("after-launch-started", &project.data());
-    let engine = running::engine_on(&sandbox, &project.data(), Arc::new(Later)).await;
+    let engine = running::engine_on(&sandbox, &project.data(), Arc::new(Later::Once)).await;
     assert_eq!(engine.run_one(CancellationToken::new()).await, None);
     let reason = jobs::run::HaltReason::Cancelled("cancelled by ada".to_owned());
     let request = runs::HaltRequest { by: "ada".to_owned(), reason };
