@@ -1,6 +1,6 @@
 //! No bytes make the verifier panic, and none are a valid chain of a key that has signed nothing.
 //!
-//! Run with `cargo +nightly fuzz run bundle` in `receipts/`.
+//! `receipts/fuzz/run` builds and runs it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 //! Writes the corpus's real outputs as the first inputs of each reader's target, and some patches and
-//! replacements as those of the appliers: `cargo run --bin seeds -- corpus`.
+//! replacements as those of the appliers. `runners/fuzz/run` compiles it by itself.
 #![allow(clippy::unwrap_used, reason = "a tool that stops at what it cannot read")]
 
 use std::fs;
