@@ -149,7 +149,7 @@ const STRICTER: &[&str] = &[
     // Git takes a short id of the old content where the repository can tell which it is.
     "a binary patch needs an index line with",
     // Git needs no `---` line after its own header, and forgets what it named.
-    "a hunk needs the `---` and `+++` lines before it",
+    "a hunk needs the `---` and `+++` lines before",
     // Git makes a file of the patch twice, and the last one stands.
     "a file that is there or made already",
     // Git passes over a binary file whose content is not in the patch, when nothing else of it changes.
@@ -159,6 +159,20 @@ const STRICTER: &[&str] = &[
     "the index line is damaged",
     // Git takes the line for text.
     "nothing of this file follows its `diff --git` line",
+    // Git takes a marker that was cut off, as long as it begins like one.
+    "`\\ No newline at end of file` stands in",
+    // Git passes over binary data that it cannot read where the header alone is a change, and needs no whole way back.
+    "a binary patch needs `literal` or `delta`",
+    "a line of binary data is damaged",
+    "the binary data has no end",
+    "the binary data is cut off",
+    "the compressed bytes do not give",
+    "the size of the binary data is no number",
+    // Git searches the whole file, however far away the header says.
+    "the hunk at line of the patch does not match:",
+    // Git takes one of two names, and any folder before them.
+    "the name ",
+    "the names ",
 ];
 
 /// What is tried: a tree and a patch for it, good or not.

@@ -240,11 +240,14 @@ impl<'p> Reader<'p> {
     fn git_file(&mut self) -> Result<FilePatch<'p>, PatchError> {
         let line = self.at + 1;
         let first = self.peek().unwrap_or_default();
-        let mut header = Header { default_name: header_name(trim_end(&first[11..])), ..Header::default() };
+        // Git takes a carriage return here for a part of the second name, which then is another.
+        let names = first[11..].strip_suffix(b"\n").unwrap_or(&first[11..]);
+        let mut header = Header { default_name: header_name(names), ..Header::default() };
         self.at += 1;
         let begun = self.at;
         while let Some(text) = self.peek() {
-            if !self.header_line(&mut header, trim_end(text))? {
+            // Git takes a last line without a line end for text.
+            if !text.ends_with(b"\n") || !self.header_line(&mut header, trim_end(text))? {
                 break;
             }
             self.at += 1;

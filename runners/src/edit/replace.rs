@@ -140,7 +140,8 @@ fn chosen(content: &[u8], found: &[usize], occurrence: Occurrence<'_>) -> Result
             _ => Err(ReplaceError::Ambiguous { count: found.len(), lines: lines() }),
         },
         Occurrence::AtLine(line) => {
-            let here: Vec<_> = found.iter().copied().filter(|&at| line_of(content, at) == line).collect();
+            let lines_of = lines_of(content, found);
+            let here: Vec<_> = lines_of.filter(|(_, found)| *found == line).map(|(at, _)| at).collect();
             match here[..] {
                 [at] => Ok(vec![at]),
                 [] => Err(ReplaceError::NotAtLine { line, lines: lines() }),
@@ -172,6 +173,15 @@ fn replace_at(
     }
     out.extend_from_slice(&content[from..]);
     Ok(Replaced { content: out, places: places.len(), note })
+}
+
+/// Places, which are in order, with the line of each; the file is read once.
+fn lines_of<'a>(content: &'a [u8], places: &'a [usize]) -> impl Iterator<Item = (usize, usize)> + 'a {
+    places.iter().scan((0, 1), |(from, line), &at| {
+        *line += content[*from..at].iter().filter(|&&b| b == b'\n').count();
+        *from = at;
+        Some((at, *line))
+    })
 }
 
 fn line_of(content: &[u8], at: usize) -> usize {
@@ -272,5 +282,21 @@ mod tests {
         fn the_search_finds_what_a_plain_one_finds(content in "[ab]{0,40}", text in "[ab]{1,6}") {
             proptest::prop_assert_eq!(position(content.as_bytes(), text.as_bytes()), content.find(&text));
         }
+    }
+
+    #[test]
+    fn a_text_that_stands_at_very_many_places_is_looked_up_by_line_in_one_pass() {
+        // Found by the fuzzer: each place counted the lines before it anew.
+        let content = [0x40, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0x79].repeat(100_000);
+        let replacement = Replacement { old: &[0xff], new: b"", occurrence: Occurrence::AtLine(7) };
+        let start = std::time::Instant::now();
+        assert!(matches!(str_replace(&content, &replacement), Err(ReplaceError::NotAtLine { line: 7, .. })));
+        assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn the_place_on_a_line_is_found_among_those_on_others() {
+        assert_eq!(replace("a\nb a\na\n", "a", "x", Occurrence::AtLine(2)).unwrap(), "a\nb x\na\n");
+        assert_eq!(replace("a\nb a\na\n", "a", "x", Occurrence::AtLine(3)).unwrap(), "a\nb a\nx\n");
     }
 }

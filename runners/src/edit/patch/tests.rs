@@ -59,3 +59,16 @@ fn what_git_stumbles_over_is_refused() {
         assert!(parse(text.as_bytes()).is_err(), "{name}");
     }
 }
+
+#[test]
+fn a_header_that_git_passes_over_makes_no_file() {
+    // A carriage return is a part of the second name, so that there is no one name without further lines.
+    let told = |patch: &str| parse(patch.as_bytes()).map(|files| files.len()).map_err(|error| error.why);
+    assert!(told("diff --git a/e b/e\r\nold mode 100644\r\nnew mode 100755\r\n").is_err());
+    assert!(told("diff --git a/e b/e\r\nnew file mode 100755\r\nindex 0000000..e69de29\r\n").is_err());
+    let named = "diff --git a/e b/e\r\n--- a/e\r\n+++ b/e\r\n@@ -1 +1 @@\r\n-a\n+b\n";
+    assert_eq!(told(named), Ok(1));
+    // A last line that was cut off is text.
+    assert!(told("diff --git a/e b/e\nnew file mode 100644").is_err());
+    assert_eq!(told("diff --git a/e b/e\nnew file mode 100644\n"), Ok(1));
+}
